@@ -47,7 +47,7 @@ if TYPE_CHECKING:
     from flyingsquid.moments import Moments, SequenceMoments
     from flyingsquid.reports import report
     from flyingsquid.solvers.structure import learn_structure
-    from flyingsquid.votes import ABSTAIN, VoteChunks, Votes, score_bins
+    from flyingsquid.votes import ABSTAIN, SourceInfo, VoteChunks, Votes, score_bins
 
 __all__ = [
     "ABSTAIN",
@@ -61,6 +61,7 @@ __all__ = [
     "ScoreModel",
     "SequenceLabelModel",
     "SequenceMoments",
+    "SourceInfo",
     "VoteChunks",
     "Votes",
     "WeaklySupervisedClassifier",
@@ -116,7 +117,7 @@ _NAMES_IN = {
     "moments": ("Moments", "SequenceMoments"),
     "reports": ("report",),
     "solvers.structure": ("learn_structure",),
-    "votes": ("ABSTAIN", "VoteChunks", "Votes", "score_bins"),
+    "votes": ("ABSTAIN", "SourceInfo", "VoteChunks", "Votes", "score_bins"),
 }
 # Names of Snorkel and crowd-kit, and what to use instead.
 _ELSEWHERE = {

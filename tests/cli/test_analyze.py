@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 import flyingsquid as fs
-from flyingsquid.analysis import findings
+from flyingsquid.analysis import findings, panel_report
 from flyingsquid.cli.analyze import analyze
 from flyingsquid.cli.console import Console, describe
 from flyingsquid.cli.labeling import LoadedVotes
@@ -50,6 +50,38 @@ def test_analyze_by_a_kept_model_and_without_any(folder):
     assert "accuracy" in run("analyze", "more.csv", "--with-model", "spam.fsq")
     np.save("one.npy", np.array([[0], [1], [1], [0]], np.int8))
     assert "4 items, 1 source, classes 0/1" in run("analyze", "one.npy")
+
+
+@pytest.fixture
+def panel(folder):
+    rng = np.random.default_rng(0)
+    y = rng.integers(0, 2, 200)
+    right = rng.random((200, 4, 2)) < [[0.9], [0.8], [0.8], [0.7]]
+    votes = fs.Votes.from_panel(np.where(right, y[:, None, None], 1 - y[:, None, None]), judges=list("abcd"))
+    votes.to_pandas().to_csv("panel.csv", index_label="id")
+    return votes
+
+
+def test_analyze_a_panel(panel):
+    said = run("analyze", "panel.csv", "--layout", "{judge}|{order}")
+    assert str(panel_report(panel)) in said
+    found = json.loads(run("analyze", "panel.csv", "--layout", "{judge}|{order}", "--json"))
+    assert found["panel"]["judges"]["judge"] == list("abcd")
+    assert json.loads(run("analyze", "panel.csv", "--json"))["panel"] is None
+
+
+def test_report_and_label_a_panel(panel):
+    run("report", "panel.csv", "-o", "panel.html", "--layout", "{judge}|{order}")
+    with open("panel.html", encoding="utf-8") as file:
+        assert 'id="panel"' in file.read()
+    said = run("label", "panel.csv", "-o", "labels.csv", "--layout", "{judge}|{order}")
+    assert "8 sources combined into 4 judges" in said
+
+
+def test_a_layout_needs_all_votes_in_memory(panel):
+    limits = Limits(loaded_cells=10, most_cells=20)
+    with pytest.raises(OptionError, match="--layout"):
+        LoadedVotes.load(open_votes("panel.csv"), layout="{judge}|{order}", limits=limits)
 
 
 def test_analyze_looks_at_a_part_of_a_large_file(folder):

@@ -245,11 +245,11 @@ OPTIONS = {
         "continued", "position",
     ],
     "label": [
-        "votes", "output", "output_format", "report_path", "model_path", "with_model", "method", "graph",
-        "class_balance", "gold", "learn_from_gold", "features_path", "tie_break", "seed", "escape_formulas",
-        "force", "quiet", "as_json", *READING,
+        "votes", "output", "output_format", "report_path", "model_path", "with_model", "method", "layout",
+        "graph", "class_balance", "gold", "learn_from_gold", "features_path", "tie_break", "seed",
+        "escape_formulas", "force", "quiet", "as_json", *READING,
     ],
-    "analyze": ["votes", "gold", "with_model", "method", "pairs", "as_json", *READING],
+    "analyze": ["votes", "gold", "with_model", "method", "layout", "pairs", "as_json", *READING],
     "rate": [
         "votes", "gold", "by", "compare", "confidence", "with_model", "method", "cross_fit", "as_json",
         *READING,
@@ -262,7 +262,7 @@ OPTIONS = {
         "votes", "number", "output", "gold", "with_model", "method", "seed", "force", "as_json", *READING,
     ],
     "report": [
-        "votes", "output", "with_model", "method", "gold", "data_path", "title", "ordered", "force",
+        "votes", "output", "with_model", "method", "layout", "gold", "data_path", "title", "ordered", "force",
         "quiet", *READING,
     ],
     "convert": [

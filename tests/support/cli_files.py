@@ -72,6 +72,11 @@ def make_samples(folder: Path) -> Path:
     write_csv(
         folder / "texts.csv", ["id", "text"], [[f"m{i}", f"mail <b>{i}</b>"] for i in range(len(codes))]
     )
+    panel = [
+        [f"m{i}", *(("ham", "spam")[max(k, 0)] for k in row)]
+        for i, row in enumerate(np.repeat(codes, 2, axis=1))
+    ]
+    write_csv(folder / "panel.csv", ["id", *(f"{name}|{order}" for name in NAMES for order in (0, 1))], panel)
     np.save(folder / "embeddings.npy", np.random.default_rng(0).normal(truth[:, None], 1, (len(truth), 4)))
     np.save(folder / "signed.npy", np.where(codes < 0, 0, 2 * codes - 1).astype(np.int8))
     lines = [

@@ -13,6 +13,7 @@ from flyingsquid.analysis.disagreement import (
 from flyingsquid.analysis.findings import findings
 from flyingsquid.analysis.influence import LearningCurve, LeaveOneOut, learning_curve, leave_one_out
 from flyingsquid.analysis.labels_saved import LabelsSaved, labels_saved
+from flyingsquid.analysis.panels import PanelReport, panel_report, replicates
 from flyingsquid.analysis.rate_results import Rate, RateDifference, Rates
 from flyingsquid.analysis.rates import estimate_rate
 from flyingsquid.analysis.reliability import Reliability, cohen_kappa, fleiss_kappa, krippendorff_alpha
@@ -30,6 +31,7 @@ __all__ = [
     "LabelsSaved",
     "LearningCurve",
     "LeaveOneOut",
+    "PanelReport",
     "Rate",
     "RateDifference",
     "Rates",
@@ -52,6 +54,8 @@ __all__ = [
     "labels_saved",
     "learning_curve",
     "leave_one_out",
+    "panel_report",
+    "replicates",
     "suggest_items",
     "summarize",
 ]

@@ -14,6 +14,7 @@ from flyingsquid._table import Scalar, Table, Tabular, as_scalar
 from flyingsquid._values import format_value, is_integer
 from flyingsquid.analysis.comparison import differs_from
 from flyingsquid.analysis.items import read_items, read_votes
+from flyingsquid.estimation.factors import fit_factors, informative_items
 from flyingsquid.estimation.selection import choose_patterns
 from flyingsquid.exceptions import OptionError
 from flyingsquid.votes import Votes
@@ -25,6 +26,9 @@ MOST_SUGGESTED = 1_000
 # Until so many items have labels, half of the suggestions are drawn at random: a model without gold labels
 # may be certain and wrong, which only random items show (benchmarks/quality/suggestions.py).
 _START, _RANDOM_SHARE = 20, 0.5
+# If two explanations fit the votes, so many labels are spent first on items that tell them apart: LLMBar has
+# 90% with ten of these, and 86% with ten random ones (docs/quality/panels.md).
+_SETTLING = 10
 # Items among which suggestions are chosen, cells of their votes, and distinct votes that are compared.
 _MOST_ITEMS, _MOST_CELLS, _MOST_PATTERNS = 20_000, 1 << 26, 2_000
 # Below this probability the label counts as uncertain, from this share of items on votes count as frequent.
@@ -136,6 +140,9 @@ def suggest_items(
     chosen one at a time, given the previous ones, so that labels are not spent on items with the same votes.
     Label them, fit the model with ``gold``, and ask again: batches of 10 to 50 items work well.
 
+    If two explanations fit the votes (``diagnostics_.verdict.kind`` is "contradictory"), the first ten labels
+    are spent on items that tell them apart.
+
     Suggested items are not a random sample. ``fit(votes, gold=...)`` does not need one, because it estimates
     the class given the votes; :func:`~flyingsquid.estimate_rate` does, and so does every score on gold
     labels, such as accuracy.
@@ -205,17 +212,33 @@ def suggest_items(
         is_labeled = read_gold(joined, read.classes, read.n_items, "labeled") >= 0
     free = np.flatnonzero(~is_labeled)
     n = min(int(n), len(free))
-    n_random = 0 if np.count_nonzero(is_labeled) >= _START else round(_RANDOM_SHARE * n)
-    drawn = rng.choice(free, n_random, replace=False)
+    n_labeled = int(np.count_nonzero(is_labeled))
+    settling = _settle(model, read, is_labeled, min(n, max(_SETTLING - n_labeled, 0)))
+    n -= len(settling)
     is_taken = is_labeled.copy()
+    is_taken[settling] = True
+    n_random = 0 if n_labeled >= _START else round(_RANDOM_SHARE * n)
+    drawn = rng.choice(np.flatnonzero(~is_taken), n_random, replace=False)
     is_taken[drawn] = True
     chosen, scores, same = _choose(model, read, is_taken, n - n_random, rng)
     is_taken[chosen] = True
     # Others, if more items are wanted than were compared.
     rest = rng.permutation(np.flatnonzero(~is_taken))[: n - n_random - len(chosen)]
     drawn = np.concatenate([drawn, rest])
-    at, every = np.concatenate([chosen, drawn]), [*scores, *[None] * len(drawn)]
-    return _describe(model, read, ids, at, every, same[at].tolist())
+    at = np.concatenate([settling, chosen, drawn])
+    every = [*[1.0] * len(settling), *scores, *[None] * len(drawn)]
+    return _describe(model, read, ids, at, every, same[at].tolist(), n_settling=len(settling))
+
+
+def _settle(model: Any, votes: Votes, is_labeled: NDArray[np.bool_], n: int) -> NDArray[np.intp]:
+    """Return at most n items that distinguish several explanations of the votes, best first."""
+    none = np.empty(0, np.intp)
+    if not n or not getattr(getattr(model, "fit_", None), "has_several_explanations", False):
+        return none
+    factors = fit_factors(model.moments_)
+    if factors is None or factors.rank < 2:
+        return none
+    return informative_items(factors.scores(votes.codes), is_labeled, n)
 
 
 def _choose(
@@ -266,6 +289,8 @@ def _describe(
     at: NDArray[np.intp],
     scores: list[float | None],
     counts: list[int],
+    *,
+    n_settling: int,
 ) -> Suggestions:
     """Return suggestions with their labels and reasons."""
     if not len(at):
@@ -276,7 +301,8 @@ def _describe(
     found = []
     for i, position in enumerate(at.tolist()):
         p = float(items.posterior[i, labels[i]])
-        reasons = ["drawn at random"] if scores[i] is None else []
+        reasons = ["tells explanations apart"] if i < n_settling else []
+        reasons += ["drawn at random"] if scores[i] is None else []
         if differs[i]:
             reasons.append("majority vote differs")
         if p < _UNCERTAIN:

@@ -10,11 +10,18 @@ import click
 import numpy as np
 
 from flyingsquid.cli.console import Console, balance_facts, describe_comparison, describe_votes
-from flyingsquid.cli.options import VOTES, method_option, model_option, open_file, reading_options
+from flyingsquid.cli.options import (
+    VOTES,
+    layout_option,
+    method_option,
+    model_option,
+    open_file,
+    reading_options,
+)
 from flyingsquid.exceptions import OptionError
 
 if TYPE_CHECKING:
-    from flyingsquid.analysis import Comparison, Table
+    from flyingsquid.analysis import Comparison, PanelReport, Table
     from flyingsquid.cli.labeling import LoadedVotes
     from flyingsquid.files import VoteFile
 
@@ -26,6 +33,7 @@ if TYPE_CHECKING:
               help="Gold labels, blank where unknown; sources are scored by them.")
 @model_option
 @method_option
+@layout_option
 @click.option("--pairs", type=click.IntRange(0), default=10, show_default=True,
               help="How many pairs of sources that agree are shown.")
 @click.option("--json", "as_json", is_flag=True, help="Print everything as JSON.")
@@ -42,6 +50,7 @@ def analyze(votes: str, as_json: bool, pairs: int, **options: Any) -> None:
       flyingsquid analyze votes.csv
       flyingsquid analyze judged.csv --gold truth
       flyingsquid analyze crowd.csv --long task,worker,answer --json
+      flyingsquid analyze panel.csv --layout '{judge}|{order}'
     """
     from flyingsquid.cli.labeling import LoadedVotes, fit_or_explain, load_model
 
@@ -49,7 +58,7 @@ def analyze(votes: str, as_json: bool, pairs: int, **options: Any) -> None:
     model = load_model(options["with_model"])
     with console.waiting(f"reading {votes}"):
         file = open_file(votes, options, model=model)
-        loaded = LoadedVotes.load(file)
+        loaded = LoadedVotes.load(file, layout=options["layout"])
     console.introduce(file)
     if model is None:
         model = fit_or_explain(loaded, console, options["method"])
@@ -78,6 +87,7 @@ class _Findings:
     balance_facts : dict
         The same as JSON values.
     comparison : Comparison with majority vote; None without a model
+    panel : PanelReport, or None if no layout was declared
     n_sampled : int or None
         Number of items in the sample, if not all items were used.
     """
@@ -90,6 +100,7 @@ class _Findings:
     balance: str
     balance_facts: dict[str, Any]
     comparison: Comparison | None
+    panel: PanelReport | None
     n_sampled: int | None
 
     def to_json(self) -> dict[str, Any]:
@@ -102,11 +113,12 @@ class _Findings:
             "words": self.words,
             **self.balance_facts,
             "comparison": None if self.comparison is None else describe_comparison(self.comparison),
+            "panel": None if self.panel is None else self.panel.to_dict(),
         }
 
 
 def _analyze(loaded: LoadedVotes, model: Any, most_pairs: int) -> _Findings:
-    from flyingsquid.analysis import agreement, findings, summarize
+    from flyingsquid.analysis import agreement, findings, panel_report, summarize
     from flyingsquid.analysis.sentences import describe_balance
     from flyingsquid.cli.labeling import clip_length
     from flyingsquid.estimation.dependence import MOST_SOURCES
@@ -121,6 +133,9 @@ def _analyze(loaded: LoadedVotes, model: Any, most_pairs: int) -> _Findings:
         pairs = together.pairs(most_pairs)
         agrees = len(pairs) > 0 and bool((np.triu(np.nan_to_num(together.beyond_chance), 1) > 0).any())
     found = findings(votes, gold, model=model)
+    panel = None
+    if votes.structure is not None and model is not None:
+        panel = panel_report(votes, gold, model=model)
     return _Findings(
         file=loaded.file,
         sources=summarize(votes, gold, model=model),
@@ -130,6 +145,7 @@ def _analyze(loaded: LoadedVotes, model: Any, most_pairs: int) -> _Findings:
         balance="" if model is None else describe_balance(model),
         balance_facts=balance_facts(model),
         comparison=found.comparison,
+        panel=panel,
         n_sampled=None if step == 1 else votes.n_items,
     )
 
@@ -141,6 +157,9 @@ def _print(found: _Findings, console: Console) -> None:
     console.table(found.sources)
     if found.balance:
         console.echo(f"class balance: {found.balance}")
+    if found.panel is not None:
+        console.echo("\nJudges:")
+        console.table(found.panel.table())
     if found.pairs is not None and found.agrees:
         console.echo("\nPairs that agree most beyond chance:")
         console.table(found.pairs)

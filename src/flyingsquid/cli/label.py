@@ -23,6 +23,7 @@ from flyingsquid.cli.options import (
     VOTES,
     check_outputs,
     clip_length_of,
+    layout_option,
     method_option,
     model_option,
     naming_output_format,
@@ -50,6 +51,7 @@ if TYPE_CHECKING:
 @click.option("--model", "model_path", type=FILE, metavar="FILE.fsq", help="Also save the fitted model.")
 @model_option
 @method_option
+@layout_option
 @click.option("--graph", callback=read_graph, metavar="FILE.json|learn|chain:D",
               help="Dependencies: a file of DependencyGraph.to_json, 'learn' to find dependent sources, or "
                    "clips of D consecutive rows.")
@@ -89,6 +91,7 @@ def label(votes: str, output: str, **options: Any) -> None:
       flyingsquid label more.csv -o more-labels.csv --with-model spam.fsq
       flyingsquid label crowd.csv -o labels.jsonl --long task,worker,answer
       flyingsquid label judged.csv -o labels.csv --gold truth
+      flyingsquid label judged.csv -o labels.csv --layout '{judge}|{order}'
       flyingsquid label signed.npy -o labels.parquet --signed
       flyingsquid label frames.csv -o labels.csv --graph chain:6
       flyingsquid label votes.csv -o labels.csv --features embeddings.npy
@@ -106,7 +109,7 @@ def label(votes: str, output: str, **options: Any) -> None:
     model = load_model(options["with_model"])
     with console.waiting(f"reading {votes}"):
         file = open_file(votes, options, model=model)
-        loaded = LoadedVotes.load(file, needed_by=_needs_memory(options, model))
+        loaded = LoadedVotes.load(file, needed_by=_needs_memory(options, model), layout=options["layout"])
     console.introduce(file)
     path = options["features_path"]
     features = None if path is None else load_features(path, file)

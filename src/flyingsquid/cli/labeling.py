@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import warnings
 from collections.abc import Iterator
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 import click
@@ -50,8 +50,12 @@ class LoadedVotes:
     _kept: list[VoteChunk] = field(default_factory=list)
 
     @classmethod
-    def load(cls, file: VoteFile, *, needed_by: str = "", limits: Limits | None = None) -> LoadedVotes:
+    def load(
+        cls, file: VoteFile, *, needed_by: str = "", layout: str | None = None, limits: Limits | None = None
+    ) -> LoadedVotes:
         """Load a file if it is small, or if ``needed_by`` names an operation that needs all votes.
+
+        ``layout`` is the pattern of the names of sources of a panel, which needs all votes, too.
 
         Raises
         ------
@@ -59,10 +63,14 @@ class LoadedVotes:
             If the work needs all votes in memory, and they are too many.
         """
         limits, cells = limits or Limits.current(), file.n_items * file.n_sources
+        needed_by = needed_by or ("--layout" if layout is not None else "")
         most = limits.most_cells if needed_by else limits.loaded_cells
         # Votes in long form are in memory already, without the cells that abstain.
         if file.form == "long" or cells <= max(most, limits.loaded_cells):
-            return cls(file, file.read(), limits)
+            chunk = file.read()
+            if layout is not None:
+                chunk = replace(chunk, votes=chunk.votes.with_structure(layout))
+            return cls(file, chunk, limits)
         if needed_by:
             raise OptionError(
                 f"{needed_by} needs all votes in memory, and {format_count(file.n_items, 'item')} x "

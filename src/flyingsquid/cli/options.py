@@ -222,6 +222,15 @@ def method_option(command: Command) -> Command:
     )(command)  # fmt: skip
 
 
+def layout_option(command: Command) -> Command:
+    """Add the option ``--layout`` to a command."""
+    return click.option(
+        "--layout", metavar="PATTERN",
+        help="Names of the sources of a panel of judges, such as '{judge}|{order}' or '{judge}@{repeat}': "
+             "answers of one judge are combined.",
+    )(command)  # fmt: skip
+
+
 def model_option(command: Command) -> Command:
     """Add the option ``--with-model`` to a command."""
     return click.option(

@@ -13,6 +13,7 @@ from flyingsquid.cli.options import (
     FILE,
     VOTES,
     check_outputs,
+    layout_option,
     method_option,
     model_option,
     open_file,
@@ -31,6 +32,7 @@ if TYPE_CHECKING:
 @click.option("-o", "--output", type=FILE, required=True, metavar="FILE.html", help="The page to write.")
 @model_option
 @method_option
+@layout_option
 @click.option("--gold", metavar="COLUMN", help="Gold labels, blank where unknown; labels are scored by them.")
 @click.option("--data", "data_path", type=click.Path(exists=True, dir_okay=False), metavar="FILE",
               help="The items themselves, to be shown: csv, tsv, JSON lines, parquet or arrow with one row "
@@ -51,6 +53,7 @@ def report(votes: str, output: str, **options: Any) -> None:
     Examples:
       flyingsquid report votes.csv -o report.html
       flyingsquid report judged.csv -o report.html --gold truth --data texts.csv --force
+      flyingsquid report panel.csv -o report.html --layout '{judge}|{order}'
     """
     check_outputs([votes, options["with_model"], options["data_path"]], {"--output": output},
                   overwrite=options["force"])
@@ -60,7 +63,8 @@ def report(votes: str, output: str, **options: Any) -> None:
     model = load_model(options["with_model"])
     with console.waiting(f"reading {votes}"):
         file = open_file(votes, options, model=model)
-        loaded = LoadedVotes.load(file, needed_by="--with-model" if clip_length(model) != 1 else "")
+        needed_by = "--with-model" if clip_length(model) != 1 else ""
+        loaded = LoadedVotes.load(file, needed_by=needed_by, layout=options["layout"])
     console.introduce(file)
     if model is None:
         model = fit_or_explain(loaded, console, options["method"])

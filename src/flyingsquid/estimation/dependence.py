@@ -42,7 +42,7 @@ _LOWEST, _HIGHEST = 0.01, 0.985
 # frequent class, because rules that each find a few items of a rare class agree on little without
 # contradiction. All turn on smoothly, by the sixteenth power. Chosen on panels of judges that share a bias;
 # copies among a minority of the sources, and the design datasets, stay below.
-_SECOND_FACTOR, _DEPENDENT_SOURCES, _UNUSUAL_SHARE, _STEEPNESS = 0.2, 0.5, 0.15, 16
+SECOND_FACTOR, _DEPENDENT_SOURCES, _UNUSUAL_SHARE, _STEEPNESS = 0.2, 0.5, 0.15, 16
 
 
 @dataclass(frozen=True, slots=True)
@@ -108,13 +108,10 @@ def find_dependence(moments: Moments, pairs: PairAgreement | None = None) -> Dep
     shared = np.zeros((m, m))
     pairs = moments.compare_pairs() if pairs is None else pairs
     n_pairs, second_factor, contradiction = 0, 0.0, 0.0
-    is_compared = _compared(pairs)
-    at = np.flatnonzero(is_compared.any(axis=1))
-    if len(at) >= _FEWEST_SOURCES and is_compared.sum() >= 2 * _FEWEST_PAIRS:
-        # Workers of a crowd mostly share few items; the cost is quadratic in the remaining ones.
+    compared = _compared_pairs(pairs)
+    if compared is not None:
+        at, correlation, precision = compared
         of = np.ix_(at, at)
-        correlation = np.where(is_compared[of], _correlation(pairs)[of], 0.0)
-        precision = np.where(is_compared[of], pairs.overlap[of], 0.0)
         excess, is_dependent = _outliers(correlation, precision)
         shared[of] = np.where(is_dependent, excess, 0.0)
         n_pairs = int(is_dependent.sum()) // 2
@@ -124,6 +121,28 @@ def find_dependence(moments: Moments, pairs: PairAgreement | None = None) -> Dep
     if len(np.unique(groups)) < m:
         shared[_copies(groups)] = 1.0
     return Dependence(shared, n_pairs, second_factor, contradiction)
+
+
+def pair_correlations(moments: Moments) -> tuple[NDArray[np.intp], Array, Array] | None:
+    """Return the sources that can be compared, their correlations and the number of items behind each.
+
+    Arrays of shape (s,), (s, s) and (s, s), 0 for pairs that cannot be compared. None if there are too many
+    sources, or too few pairs.
+    """
+    return None if moments.n_sources > MOST_SOURCES else _compared_pairs(moments.compare_pairs())
+
+
+def _compared_pairs(pairs: PairAgreement) -> tuple[NDArray[np.intp], Array, Array] | None:
+    enough = (pairs.overlap >= _SHARED_ITEMS) & (np.minimum(pairs.unusual, pairs.unusual.T) >= _UNUSUAL_VOTES)
+    enough &= pairs.spread * pairs.spread.T > 0
+    np.fill_diagonal(enough, False)
+    at = np.flatnonzero(enough.any(axis=1))
+    if len(at) < _FEWEST_SOURCES or enough.sum() < 2 * _FEWEST_PAIRS:
+        return None
+    # Workers of a crowd mostly share few items; the cost is quadratic in the remaining ones.
+    of = np.ix_(at, at)
+    correlation = np.where(enough[of], _correlation(pairs)[of], 0.0)
+    return at, correlation, np.where(enough[of], pairs.overlap[of], 0.0)
 
 
 def find_copies(moments: Moments) -> Dependence:
@@ -143,13 +162,6 @@ def discounts(shared: Array) -> Array:
     Together, g sources that share r count as g / (1 + (g - 1) r) votes.
     """
     return np.asarray(1 / (1 + shared.sum(axis=1)))
-
-
-def _compared(pairs: PairAgreement) -> NDArray[np.bool_]:
-    enough = (pairs.overlap >= _SHARED_ITEMS) & (np.minimum(pairs.unusual, pairs.unusual.T) >= _UNUSUAL_VOTES)
-    enough &= pairs.spread * pairs.spread.T > 0
-    np.fill_diagonal(enough, False)
-    return enough
 
 
 def _correlation(pairs: PairAgreement) -> Array:
@@ -235,7 +247,7 @@ def _contradiction(second_factor: float, is_dependent: NDArray[np.bool_], moment
     votes = np.asarray(moments.vote_counts, np.float64).sum(axis=0)
     unusual = 1 - votes.max() / votes.sum()
     return (
-        _smooth_step(second_factor / _SECOND_FACTOR)
+        _smooth_step(second_factor / SECOND_FACTOR)
         * _smooth_step(breadth)
         * _smooth_step(unusual / _UNUSUAL_SHARE)
     )

@@ -198,7 +198,7 @@ def fit_mixture(
         trust = trust_from_pairs(moments, pairs, tables, weights, dependence, against)
     mixture = _mix(moments, complete, pairs, rows, balance, term, trust, dependence, weights)
     labels = None if rows is None else RowLabels(rows, fallback_posterior(rows.cast, mixture), by_tables)
-    return _with_sources(moments, labels, balance, mixture, tables, trust, dependence)
+    return assess_mixture(moments, labels, balance, mixture, tables, trust, dependence)
 
 
 def _with_abstention(
@@ -244,7 +244,7 @@ def fit_weights(moments: Moments, rows: Rows | None, balance: Array | None) -> M
         prior=None if balance is None else _prior(moments, balance, weights),
     )
     labels = None if rows is None else RowLabels.of(rows, mixture)
-    return _with_sources(moments, labels, balance, mixture, None, trust, dependence)
+    return assess_mixture(moments, labels, balance, mixture, None, trust, dependence)
 
 
 def _mix(
@@ -334,7 +334,7 @@ def _shares_of_votes(moments: Moments, weights: VoteWeights, several: float) -> 
 # ---------------------------------------------------------------------- what the labels imply
 
 
-def _with_sources(
+def assess_mixture(
     moments: Moments,
     labels: RowLabels | None,
     balance: Array | None,

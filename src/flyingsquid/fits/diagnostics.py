@@ -374,7 +374,8 @@ def recommend_mixture(
     if is_contradictory:
         words = (
             "Contradictory: two groups of sources disagree, and the votes do not show which group is right. "
-            "Labels follow the majority vote; only gold labels can decide."
+            "Labels follow the majority vote; only gold labels can decide. fs.suggest_items(model, votes, "
+            "10) lists the items that tell the two apart."
         )
         return Verdict("contradictory", words, gain, interval)
     if gain < _WORTH_HAVING:

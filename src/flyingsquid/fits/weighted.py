@@ -10,6 +10,7 @@ from typing import Any, ClassVar, Self
 import numpy as np
 from numpy.typing import NDArray
 
+from flyingsquid.estimation.dependence import SECOND_FACTOR
 from flyingsquid.estimation.independence import FitTest, independence_of
 from flyingsquid.estimation.mixture import Gain
 from flyingsquid.estimation.normal import NORMAL_95
@@ -105,6 +106,11 @@ class WeightedFit(Fit):
     groups: NDArray[np.intp]
     is_tested: bool
     second_factor: float
+
+    @property
+    def has_several_explanations(self) -> bool:
+        """True if another factor explains the votes about as well as the truth."""
+        return self.mixture.majority >= 0.5 or self.second_factor >= SECOND_FACTOR
 
     @property
     def gain(self) -> float:

@@ -69,6 +69,7 @@ Method: TypeAlias = (
         "decomposition",
         "one_vs_rest",
         "weighted",
+        "panel",
     ]
 )
 
@@ -102,14 +103,16 @@ class LabelModel(FitAttributes["Fitted", Moments], BatchEstimator):
         ``em``            independent                     votes             many classes, many votes
         ``decomposition`` independent                     votes             three sources per class
         ``one_vs_rest``   as its binary solver            counts            following the paper
+        ``panel``         consistent judges err less      votes             judges with orders or repeats
         ================= =============================== ================= ============================
 
         "Independent" means independent given the truth; "equal errors" means that errors are equally
         frequent on both classes. ``auto`` mixes confusion tables with weighted votes. The share of the
         tables depends on how well they explain the agreement of sources. Dependent sources get less weight,
-        and gold labels correct the log odds. With a graph, ``signs`` or ``class_balance="estimate"``,
-        ``auto`` uses ``triplet``, or ``em`` and ``agreement`` for more than two classes. ``method_`` and
-        ``reason_`` report what was used.
+        and gold labels correct the log odds. For votes with a structure (:meth:`Votes.with_structure`),
+        ``auto`` uses ``panel``, which combines the answers of each judge. With a graph, ``signs`` or
+        ``class_balance="estimate"``, ``auto`` uses ``triplet``, or ``em`` and ``agreement`` for more than two
+        classes. ``method_`` and ``reason_`` report what was used.
     class_balance : None, "uniform", "estimate", mapping or array, default=None
         P(Y = k) in the order of ``classes_``, shape (K,), or a mapping from classes; it is shared by all D
         tasks. An array (D, K) has one row per task. The joint table of all tasks, shape (K,) * D or flat in C

@@ -13,6 +13,7 @@ from flyingsquid.exceptions import ModelFileError, OptionError
 from flyingsquid.solvers.auto import Auto
 from flyingsquid.solvers.base import FitData, Requires, Solver, check_capabilities
 from flyingsquid.solvers.closed_form import Covariance, Marginal, Quadratic, Triplet
+from flyingsquid.solvers.panel import Panel
 from flyingsquid.solvers.tables import EM, Agreement, Decomposition, OneVsRest
 from flyingsquid.solvers.weighted import Weighted
 
@@ -25,6 +26,7 @@ __all__ = [
     "FitData",
     "Marginal",
     "OneVsRest",
+    "Panel",
     "Quadratic",
     "Requires",
     "Solver",
@@ -48,6 +50,7 @@ _SOLVERS: dict[str, type[Solver]] = {
         Decomposition,
         OneVsRest,
         Weighted,
+        Panel,
     )
 }
 

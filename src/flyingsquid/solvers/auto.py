@@ -1,8 +1,8 @@
 """Automatic choice of the method: the meaning of ``method="auto"``.
 
 Weighted votes are mixed with confusion tables, with a share that depends on how well the tables explain the
-votes. Gold labels correct the log odds of the mixture. Other solvers are used for dependency graphs, known
-signs and ``class_balance="estimate"``.
+votes. Gold labels correct the log odds of the mixture. Votes with a structure are those of a panel of judges.
+Other solvers are used for dependency graphs, known signs and ``class_balance="estimate"``.
 """
 
 from __future__ import annotations
@@ -22,6 +22,7 @@ from flyingsquid.moments import Moments
 from flyingsquid.solvers.base import FitData, Requires, Solver, check_capabilities
 from flyingsquid.solvers.closed_form import Triplet, solve_closed_form
 from flyingsquid.solvers.graph_tables import solve_tables_on_graph
+from flyingsquid.solvers.panel import Panel
 from flyingsquid.solvers.tables import EM, Agreement, solve_tables
 from flyingsquid.solvers.weighted import solve_corrected, solve_mixture
 
@@ -51,6 +52,8 @@ class Auto(Solver):
     def solve(self, data: FitData) -> Fit:
         if data.use == "tables" or not _is_open(data):
             return _tables_or_triplets(data)
+        if data.votes is not None and data.votes.structure is not None:
+            return Panel().solve(data)
         return solve_corrected(data, self.name) if data.has_gold else solve_mixture(data, self.name)
 
 

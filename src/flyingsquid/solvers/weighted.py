@@ -8,6 +8,7 @@ from functools import cached_property
 from typing import Any, ClassVar
 
 import numpy as np
+from numpy.typing import NDArray
 
 from flyingsquid._values import format_count, format_value
 from flyingsquid.estimation.gold_regression import FEWEST_LABELS, fit_correction
@@ -30,6 +31,7 @@ from flyingsquid.fits.weighted import WeightedFit
 from flyingsquid.inference.weighted import hot_posterior
 from flyingsquid.moments import Moments
 from flyingsquid.solvers.base import FitData, Requires, Solver
+from flyingsquid.solvers.explanations import MAJORITY_FOLLOWED, choose_by_gold
 from flyingsquid.votes.codes import NOT_ASKED, OneHot, marked_cells
 
 # With fewer items, labels of one class only are not suspicious, and complete items are not treated apart.
@@ -60,29 +62,52 @@ class Weighted(Solver):
 
 def solve_mixture(data: FitData, name: str, *, with_tables: bool = True) -> WeightedFit:
     """Mix weighted votes with tables, or weight votes only, without gold labels."""
-    moments = data.moments
-    if not np.asarray(moments.vote_counts).any():
-        raise NotIdentifiableError(
-            "At least one source must vote; all sources abstain on all "
-            f"{format_count(moments.n_items, 'item')}."
-        )
-    balance = _given_balance(data)
+    if not np.asarray(data.moments.vote_counts).any():
+        raise no_votes_error(data.moments)
+    balance = given_balance(data)
     rows = None if data.votes is None else rows_of(data.votes, data.weights, data.counted)
     if not with_tables:
-        found = fit_weights(moments, rows, balance)
+        found = fit_weights(data.moments, rows, balance)
     else:
-        is_adaptive = data.votes is not None and moments.missing[:, -1].any()
-        found = fit_mixture(moments, rows, balance, _complete(data) if is_adaptive else None)
-    groups = found.dependence.groups
-    reason, concerns = _describe(found) if with_tables else ("", ())
+        is_adaptive = data.votes is not None and data.moments.missing[:, -1].any()
+        found = fit_mixture(data.moments, rows, balance, _complete(data) if is_adaptive else None)
+    reason, concerns = describe_mixture(found) if with_tables else ("", ())
+    return weighted_fit(found, name, reason, concerns, found.dependence.groups)
+
+
+def no_votes_error(moments: Moments) -> NotIdentifiableError:
+    """Return the error that nobody votes."""
+    items = format_count(moments.n_items, "item")
+    return NotIdentifiableError(f"At least one source must vote; all sources abstain on all {items}.")
+
+
+def weighted_fit(
+    found: MixtureFit,
+    name: str,
+    reason: str,
+    concerns: tuple[str, ...],
+    groups: NDArray[np.intp] | None,
+) -> WeightedFit:
+    """Return estimated parameters as a fit of the method ``name``."""
+    moments = found.moments
+    if found.only_class is not None and moments.n_items >= _FEW_ITEMS:
+        label = format_value(moments.classes[found.only_class])
+        if np.count_nonzero(np.asarray(moments.vote_counts).sum(axis=0)) < 2:
+            every = f"All votes are for class {label}, so items of other classes cannot be found."
+        else:
+            every = (
+                f"Every item with votes is labeled {label}; the votes for other classes are always "
+                "outweighed."
+            )
+        concerns = (every, *concerns)
     return WeightedFit(
         classes=moments.classes,
         source_names=moments.source_names,
         method=name,
         reason=reason,
-        balance_note="estimated from the labels" if balance is None else "as given",
+        balance_note="estimated from the labels" if found.balance is None else "as given",
         **_described_sources(found.sources, MixtureAssessment.of(found)),
-        concerns=(*silent_sources_concern(moments), *_single_class_concern(found, data), *concerns),
+        concerns=(*silent_sources_concern(moments), *concerns),
         mixture=found.mixture,
         groups=np.arange(moments.n_sources) if groups is None else groups,
         is_tested=found.trust.n_tested > 0 or found.trust.share > 0.5,
@@ -107,9 +132,9 @@ def _complete(data: FitData) -> Complete | None:
     return Complete(Moments.of(whole, sample_weight=weights), rows_of(whole, weights))
 
 
-def solve_corrected(data: FitData, name: str) -> WeightedFit:
-    """Fit votes without gold labels, then correct the log odds with the gold labels."""
-    plain, votes, items = solve_mixture(data, name), data.votes, data.labeled
+def solve_corrected(data: FitData, name: str, plain: WeightedFit | None = None) -> WeightedFit:
+    """Fit votes without gold labels, unless ``plain`` is that fit, then correct the log odds by these."""
+    plain, votes, items = plain or solve_mixture(data, name), data.votes, data.labeled
     if items is None or len(items) < FEWEST_LABELS:
         n_gold = 0 if items is None else len(items)
         are = "1 gold label is" if n_gold == 1 else f"{n_gold} gold labels are"
@@ -118,6 +143,8 @@ def solve_corrected(data: FitData, name: str) -> WeightedFit:
     truth, codes = items.labels[:, 0], items.votes.codes
     cast = OneHot.of(codes, data.n_classes)
     own = plain.posterior(codes)[:, 0]
+    if plain.has_several_explanations:
+        plain, own = choose_by_gold(plain, data, own)
     by_gold = fit_correction(own, cast, truth, items.weights)
     rows = None if votes is None else rows_of(votes, data.weights, data.counted)
     before = None if rows is None else hot_posterior(rows.cast, plain.mixture)
@@ -137,7 +164,7 @@ def solve_corrected(data: FitData, name: str) -> WeightedFit:
     if rows is None or before is None:
         return corrected  # the sources are those of the label-free fit
     labels = by_gold.correction.apply(before, rows.cast)
-    sources, errors = estimate_by_gold(data.moments, rows, labels, _given_balance(data))
+    sources, errors = estimate_by_gold(data.moments, rows, labels, given_balance(data))
     assessment = _assessment(errors, gain_over_majority(labels, [before], rows))
     return replace(corrected, **_described_sources(sources, assessment))
 
@@ -211,7 +238,7 @@ def _is_representative(own: Array, every: Array, counts: Array) -> bool:
     return looks_random(sample, mean, share @ (values - mean) ** 2, int(counts.sum()))
 
 
-def _given_balance(data: FitData) -> Array | None:
+def given_balance(data: FitData) -> Array | None:
     """Return the class balance if it was given, shape (K,)."""
     if data.class_balance is None:
         return None
@@ -219,7 +246,7 @@ def _given_balance(data: FitData) -> Array | None:
     return given if isinstance(given, np.ndarray) else None
 
 
-def _describe(found: MixtureFit) -> tuple[str, tuple[str, ...]]:
+def describe_mixture(found: MixtureFit) -> tuple[str, tuple[str, ...]]:
     """Return the reason of the fit, and concerns about its sources."""
     trust, dependence, mixture = found.trust, found.dependence, found.mixture
     parts = []
@@ -239,18 +266,4 @@ def _describe(found: MixtureFit) -> tuple[str, tuple[str, ...]]:
     if mixture.majority < 0.5:
         return "; ".join(parts), ()
     parts.insert(0, f"several explanations fit; {mixture.majority:.0%} plain majority vote")
-    contradiction = (
-        "Two groups of sources contradict each other, and the votes do not show which group is right; labels "
-        "follow the majority vote."
-    )
-    return "; ".join(parts), (contradiction,)
-
-
-def _single_class_concern(found: MixtureFit, data: FitData) -> tuple[str, ...]:
-    """Return a sentence if all items get one class, in a tuple; empty if not."""
-    if found.only_class is None or data.moments.n_items < _FEW_ITEMS:
-        return ()
-    name = format_value(data.moments.classes[found.only_class])
-    if np.count_nonzero(np.asarray(data.moments.vote_counts).sum(axis=0)) < 2:
-        return (f"All votes are for class {name}, so items of other classes cannot be found.",)
-    return (f"Every item with votes is labeled {name}; the votes for other classes are always outweighed.",)
+    return "; ".join(parts), (MAJORITY_FOLLOWED,)

@@ -5,6 +5,7 @@ from flyingsquid.votes.patterns import DistinctRows
 from flyingsquid.votes.reading import VoteChunks, as_chunks, as_votes, one_row
 from flyingsquid.votes.row_counts import RowCounts
 from flyingsquid.votes.scores import score_bins
+from flyingsquid.votes.structure import SourceInfo, Structure
 from flyingsquid.votes.votes import Votes
 
 __all__ = [
@@ -12,6 +13,8 @@ __all__ = [
     "REASONS",
     "DistinctRows",
     "RowCounts",
+    "SourceInfo",
+    "Structure",
     "VoteChunks",
     "Votes",
     "as_chunks",

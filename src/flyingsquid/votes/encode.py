@@ -208,6 +208,17 @@ def as_matrix(values: Any, what: str = "votes") -> NDArray[Any]:
     return array
 
 
+def as_stack(values: Any) -> NDArray[Any]:
+    """Return answers as an array of any number of dimensions, at least one item."""
+    try:
+        array = undo_text_coercion(values, np.asanyarray(values))
+    except Exception as error:  # user objects may raise any exception
+        raise VotesError(f"`answers` must be a rectangular array; reading it failed: {error}") from error
+    if not array.size:
+        raise VotesError(f"`answers` must have at least one item and one judge; got shape {array.shape}.")
+    return array
+
+
 def as_column(values: Any, what: str) -> NDArray[Any]:
     """Return a flat sequence of labels or identifiers, shape (n,), missing ones as None, NaN or masked."""
     if hasattr(values, "to_pylist"):  # pyarrow; its NumPy conversion loses nulls of dictionaries

@@ -31,6 +31,7 @@ from flyingsquid.votes.conventions import (
     is_item_name,
 )
 from flyingsquid.votes.encode import Convention, encode, encode_values, in_column
+from flyingsquid.votes.structure import SOURCE_FIELDS, SourceInfo
 
 # Rows that decide what a column holds.
 _FIRST_ROWS = 10_000
@@ -237,6 +238,31 @@ def read_long(
         for c in columns
     )
     return items, sources, labels
+
+
+def read_calls(
+    frame: Any, item: str | None, label: str | None
+) -> tuple[NDArray[Any], list[SourceInfo], NDArray[Any]]:
+    """Return items, the source of each call, and labels of a table with one row per call of a judge."""
+    table = _table(frame)
+    names = [str(name) for name in table.columns]
+    present = [name for name in SOURCE_FIELDS if name in names and name not in (item, label)]
+    if not {"judge", "model", "prompt"} & set(present):
+        raise VotesError(
+            "The table must have a column 'judge', or 'model' and 'prompt'; its columns are "
+            f"{format_list(names)}."
+        )
+    items, _, labels = read_long(frame, item, present[0], label)
+    columns = [table[:, names.index(name)].to_list() for name in present]
+    known: dict[tuple[Any, ...], SourceInfo] = {}
+    for row in zip(*columns, strict=True):
+        if row not in known:
+            values = dict(zip(present, row, strict=True))
+            texts = {
+                k: str(v) for k, v in values.items() if k in ("judge", "prompt", "model") and v is not None
+            }
+            known[row] = SourceInfo(**{**values, **{"prompt": None, "model": None}, "judge": "", **texts})
+    return items, [known[row] for row in zip(*columns, strict=True)], labels
 
 
 def columns_of(frame: Any) -> list[list[Any]]:

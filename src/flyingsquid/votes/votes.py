@@ -29,9 +29,10 @@ from flyingsquid.votes.codes import (
     smallest_dtype,
 )
 from flyingsquid.votes.doubts import find_doubts
-from flyingsquid.votes.encode import Convention, as_matrix, encode, in_column
+from flyingsquid.votes.encode import Convention, as_matrix, as_stack, encode, in_column
 from flyingsquid.votes.patterns import DistinctRows, distinct_codes
 from flyingsquid.votes.scores import Bins, Thresholds, read_scores
+from flyingsquid.votes.structure import SourceInfo, Structure, panel_sources, read_structure
 from flyingsquid.votes.tallies import has_votes
 
 
@@ -53,6 +54,9 @@ class Votes:
         Source names; None if the sources have only positions.
     items : array of shape (n,), or None
         Item identifiers, from the long form, an identifier column or a pandas index.
+    structure : Structure or None
+        Which sources are answers of one judge, with one :class:`~flyingsquid.SourceInfo` per source; see
+        :meth:`with_structure`.
 
     Examples
     --------
@@ -69,6 +73,7 @@ class Votes:
     classes: tuple[Label, ...]
     names: tuple[str, ...] | None = None
     items: NDArray[Any] | None = None
+    structure: Structure | None = None
 
     def __post_init__(self) -> None:
         if getattr(self.codes, "ndim", None) != 2 or not isinstance(self.classes, tuple):
@@ -85,6 +90,11 @@ class Votes:
             raise VotesError(
                 f"`items` must have one identifier per item; got {len(self.items)} for "
                 f"{format_count(n, 'item')}."
+            )
+        if self.structure is not None and len(self.structure) != m:
+            raise VotesError(
+                f"`structure` must have one entry per source, {m}; got {len(self.structure)}. Use "
+                "Votes.with_structure."
             )
         check_codes(self.codes, len(self.classes))
 
@@ -206,11 +216,15 @@ class Votes:
         classes: tuple[Label, ...],
         names: tuple[str, ...] | None,
         items: NDArray[Any] | None = None,
+        structure: Structure | None = None,
     ) -> Votes:
         """Return votes from parts that were checked before, without looking at every code again."""
         votes = object.__new__(cls)
-        for field, value in (("codes", codes), ("classes", classes), ("names", names), ("items", items)):
-            object.__setattr__(votes, field, value)
+        object.__setattr__(votes, "codes", codes)
+        object.__setattr__(votes, "classes", classes)
+        object.__setattr__(votes, "names", names)
+        object.__setattr__(votes, "items", items)
+        object.__setattr__(votes, "structure", structure)
         return votes
 
     @classmethod
@@ -401,6 +415,69 @@ class Votes:
         """
         return cls(*read_scores(scores, thresholds, bins, classes, names))
 
+    @classmethod
+    def from_panel(
+        cls,
+        answers: Any,
+        judges: Sequence[str] | None = None,
+        orders: Sequence[str] | None = None,
+        *,
+        item: str | None = None,
+        label: str | None = None,
+        abstain: Any = ABSTAIN,
+        classes: Sequence[Label] | None = None,
+        reasons: Mapping[Label, str] | None = None,
+        normalize: bool = False,
+    ) -> Votes:
+        """Read the answers of judges that were asked in several orders or several times.
+
+        Every call is a source; :attr:`structure` tells which calls are by one judge. Answers must name the
+        class, never the position in which it was shown.
+
+        Parameters
+        ----------
+        answers : table, or array of shape (n, judges, orders) or (n, judges, orders, repeats)
+            Tables have one row per call, with a column ``judge`` (or ``model`` and ``prompt``), and columns
+            ``order`` and ``repeat`` as far as there are several.
+        judges, orders : sequences of names, optional
+            Names along the axes of an array.
+        item, label : str, optional
+            The columns of items and answers of a table. Default: columns with usual names.
+        abstain, classes, reasons, normalize : as in :meth:`from_classes`
+
+        Examples
+        --------
+        >>> answers = [[["a", "a"], ["b", "a"]], [["b", "b"], ["b", None]]]  # items, judges, orders
+        >>> votes = Votes.from_panel(answers, judges=["large", "small"], orders=["given", "swapped"])
+        >>> votes.names
+        ('large|given', 'large|swapped', 'small|given', 'small|swapped')
+        >>> votes.structure[3]
+        SourceInfo(judge='small', order='swapped', repeat=None, prompt=None, model=None)
+        """
+        if frames.is_frame(answers):
+            if judges is not None or orders is not None:
+                raise VotesError("`judges` and `orders` must be None for a table, which has them as columns.")
+            items, calls, labels = frames.read_calls(answers, item, label)
+            described = {info.name: info for info in calls}
+            found = cls.from_long(
+                items,
+                [info.name for info in calls],
+                labels,
+                abstain=abstain,
+                classes=classes,
+                names=list(described),
+                reasons=reasons,
+                normalize=normalize,
+            )
+            names = found.names or ()
+            return replace(found, structure=Structure(tuple(described[name] for name in names))).to_dense()
+        array = as_stack(answers)
+        sources = panel_sources(array.shape, judges, orders)
+        flat = array.reshape(len(array), -1)
+        convention = Convention.read(abstain, classes, reasons, normalize=normalize)
+        votes = cls._from_matrix(flat, convention, [s.name for s in sources], check=classes is None)
+        return replace(votes, structure=Structure(sources))
+
     # ------------------------------------------------------------------ facts
 
     @property
@@ -519,6 +596,33 @@ class Votes:
 
     # ------------------------------------------------------------------ other views
 
+    def with_structure(
+        self, layout: str | Mapping[str, Any] | Sequence[SourceInfo | Mapping[str, Any] | str] | None
+    ) -> Votes:
+        """Return the votes with the structure of their sources: judge, order, repeat, prompt and model.
+
+        Answers of one judge in another order, or repeated, are not independent votes. ``LabelModel().fit``
+        combines them, and :func:`flyingsquid.analysis.replicates` compares them.
+
+        Parameters
+        ----------
+        layout : str, mapping, sequence or None
+            A pattern of the names, such as ``"{judge}|{order}"``, ``"{judge}@{repeat}"`` or
+            ``"{model}/{prompt}|{order}"``; names without the last fields match as well. Or a
+            :class:`~flyingsquid.SourceInfo` or a dict for every source, by name or in order. None removes
+            the structure.
+
+        Examples
+        --------
+        >>> votes = Votes.from_classes([[0, 0, 1], [1, 0, 1]], names=["gpt", "gpt|swap", "rule"])
+        >>> votes.with_structure("{judge}|{order}").structure.judges
+        ('gpt', 'rule')
+        >>> same = votes.with_structure([{"judge": "gpt"}, {"judge": "gpt", "order": "swap"}, "rule"])
+        >>> same.structure == votes.with_structure("{judge}|{order}").structure
+        True
+        """
+        return replace(self, structure=read_structure(layout, self.names, self.n_sources))
+
     def __getitem__(self, rows: Any) -> Votes:
         """Return the votes on some items, as Votes even for one item; slices of dense votes share memory.
 
@@ -533,7 +637,7 @@ class Votes:
         rows = read_rows(rows, self.n_items)
         try:
             items = None if self.items is None else self.items[rows]
-            return self._checked(self.codes[rows], self.classes, self.names, items)
+            return self._checked(self.codes[rows], self.classes, self.names, items, self.structure)
         except (IndexError, TypeError) as error:
             raise VotesError(
                 f"The index is out of range of {format_count(self.n_items, 'item')}: {error}"
@@ -548,7 +652,10 @@ class Votes:
         columns = read_columns(sources, self.n_sources, self.names)
         names = None if self.names is None else tuple(self.names[j] for j in columns)
         codes = self.codes[:, columns]
-        return replace(self, codes=csr_array(codes) if self.is_sparse else codes, names=names)
+        structure = None if self.structure is None else self.structure.of_sources(columns)
+        return replace(
+            self, codes=csr_array(codes) if self.is_sparse else codes, names=names, structure=structure
+        )
 
     def with_all_sources(self, names: tuple[str, ...] | None) -> Votes:
         """Add the sources of ``names`` that do not vote, if these votes are in long form.
@@ -563,7 +670,8 @@ class Votes:
         columns = np.array([position[name] for name in own], np.intp)[codes.indices]
         wider = csr_array((codes.data, columns, codes.indptr), shape=(self.n_items, len(names)))
         wider.sort_indices()
-        return Votes(wider, self.classes, names, self.items)
+        structure = None if self.structure is None else self.structure.with_sources(own, names)
+        return Votes(wider, self.classes, names, self.items, structure)
 
     def fill_abstains(
         self,
@@ -635,7 +743,8 @@ class Votes:
         """
         dense = self.to_dense()
         codes, counts, inverse = distinct_codes(cast(NDArray[Any], dense.codes), self.n_classes)
-        return DistinctRows(Votes(codes, self.classes, self.names), counts, inverse)
+        rows = Votes(codes, self.classes, self.names, structure=self.structure)
+        return DistinctRows(rows, counts, inverse)
 
     def matched_to(self, classes: tuple[Label, ...], names: tuple[str, ...] | None) -> Votes:
         """Return these votes with classes and named sources in the given order.
@@ -658,7 +767,8 @@ class Votes:
             require_same("sources", set(self.names), set(names))
             position = {name: j for j, name in enumerate(self.names)}
             order = np.array([position[name] for name in names])
-            result = replace(result, codes=result.codes[:, order], names=names)
+            structure = None if self.structure is None else self.structure.of_sources(order.tolist())
+            result = replace(result, codes=result.codes[:, order], names=names, structure=structure)
         return result
 
     def _with_classes(self, classes: tuple[Label, ...]) -> Votes:

@@ -1,0 +1,343 @@
+"""Reports about panels of judges: self-agreement, position bias, redundancy and cost."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from flyingsquid._table import Scalar, Table, Tabular
+from flyingsquid._values import format_list, format_value, is_number
+from flyingsquid._warnings import capture_source_warnings
+from flyingsquid.analysis.items import read_votes
+from flyingsquid.analysis.reliability import Reliability, krippendorff_alpha
+from flyingsquid.estimation.replicates import SelfAgreement, combine_replicates, compare_replicates
+from flyingsquid.exceptions import OptionError, VotesError
+from flyingsquid.models import LabelModel
+from flyingsquid.votes import Structure, Votes
+from flyingsquid.votes.arguments import read_gold
+from flyingsquid.votes.codes import ABSTAIN, dense_codes
+from flyingsquid.votes.decisions import expected_credit
+
+Array = NDArray[np.float64]
+# Judges are redundant together if without them at most this share of the labels changes.
+_UNCHANGED = 0.01
+# Items that redundancy is measured on.
+_MOST_ITEMS = 5_000
+_INTERVALS = ("self_agreement", "position_bias", "retest", "accuracy_at_most")
+
+
+def replicates(votes: Votes) -> Table:
+    """Compare the answers of every judge with each other, across orders and repeats.
+
+    Needs no other judges and no labels. ``accuracy_at_most`` is the accuracy of a judge with this
+    self-agreement c if all of its errors are random: (1 + sqrt(2c - 1)) / 2 for two classes, and
+    (1 + sqrt((K - 1)(Kc - 1))) / K for K classes. Errors that a judge repeats make it less accurate.
+
+    Parameters
+    ----------
+    votes : Votes
+        With a structure, see :meth:`flyingsquid.Votes.with_structure`.
+
+    Returns
+    -------
+    Table
+        One row per judge. ``self_agreement``: share of items with the same answer in two orders.
+        ``position_bias``, for two classes: share of items decided by position, positive if the judge prefers
+        the first class in the order that is declared first, and the second class in the other one.
+        ``retest``: share of repeated calls with the same answer. Each with a 95% interval.
+
+    Examples
+    --------
+    >>> import flyingsquid as fs
+    >>> answers = [[[0, 0], [0, 1]], [[1, 1], [0, 1]], [[0, 0], [1, 1]], [[1, 1], [0, 0]]]
+    >>> votes = fs.Votes.from_panel(answers, judges=["steady", "first"])  # each in two orders
+    >>> table = fs.analysis.replicates(votes)
+    >>> table.to_dict()["self_agreement"], table.to_dict()["position_bias"]
+    ([1.0, 0.5], [0.0, 0.5])
+    """
+    structure = _require_structure(votes)
+    found = compare_replicates(votes)
+    sources = np.bincount(structure.judge_of, minlength=len(structure.judges))
+    columns = {
+        "judge": list(found.judges),
+        "sources": sources.tolist(),
+        "items": np.maximum(found.n_swapped, found.n_repeated).astype(int).tolist(),
+        **_columns_of(found),
+    }
+    formats = ("", "d", ",d", *(_format_of(name) for name in list(columns)[3:]))
+    notes = (
+        "self_agreement: same answer in two orders. retest: same answer when repeated. accuracy_at_most: if "
+        "all errors were random.",
+    )
+    return _as_table(columns, formats, notes)
+
+
+def _columns_of(found: SelfAgreement) -> dict[str, list[Scalar]]:
+    values = (found.swapped, found.position, found.repeated, found.bound)
+    intervals = (
+        found.swapped_interval,
+        found.position_interval,
+        found.repeated_interval,
+        found.bound_interval,
+    )
+    columns: dict[str, list[Scalar]] = {}
+    for name, value, interval in zip(_INTERVALS, values, intervals, strict=True):
+        columns[name] = value.tolist()
+        columns[f"{name}_low"], columns[f"{name}_high"] = interval.T.tolist()
+    return columns
+
+
+def _format_of(name: str) -> str:
+    return "+.1%" if name.startswith("position_bias") else ".1%"
+
+
+def _as_table(columns: Mapping[str, list[Scalar]], formats: tuple[str, ...], notes: tuple[str, ...]) -> Table:
+    rows = tuple(zip(*columns.values(), strict=True))
+    return Table(tuple(columns), rows, footnotes=notes, formats=formats)
+
+
+def _require_structure(votes: Any) -> Structure:
+    if not isinstance(votes, Votes):
+        raise VotesError(
+            f"`votes` must be Votes with a structure; got {type(votes).__name__}. Use Votes.from_panel, or "
+            "Votes.with_structure."
+        )
+    if votes.structure is None:
+        raise VotesError(
+            "`votes` must have a structure, which tells which sources are answers of one judge. Declare it "
+            "with Votes.with_structure, for example votes.with_structure('{judge}|{order}')."
+        )
+    return votes.structure
+
+
+# ---------------------------------------------------------------------- report
+
+
+@dataclass(frozen=True, slots=True, repr=False)
+class PanelReport(Tabular):
+    """Report about a panel of judges. Printed, it is a table with one row per judge.
+
+    Attributes
+    ----------
+    judges : Table
+    alpha : Reliability or None
+        Krippendorff's alpha of the combined answers of the judges; None if no item has two votes.
+    redundant : tuple of str
+        Judges without which almost all labels stay the same, with the weights of the model.
+    changed : float
+        Share of labels that change without the redundant judges.
+    cost, saved : float or None
+        Cost of all calls, and of those of the redundant judges; None if no costs were given.
+    """
+
+    judges: Table
+    alpha: Reliability | None
+    redundant: tuple[str, ...]
+    changed: float
+    cost: float | None
+    saved: float | None
+
+    def sentences(self) -> tuple[str, ...]:
+        """Return what concerns the whole panel."""
+        said = [] if self.alpha is None else [f"{self.alpha}."]
+        if self.redundant:
+            saves = (
+                "" if self.saved is None or not self.cost else f", at {self.saved / self.cost:.0%} less cost"
+            )
+            said.append(
+                f"Drop {format_list(self.redundant, 12)}: {self.changed:.1%} of the labels change{saves}."
+            )
+        else:
+            said.append(f"Every judge changes more than {_UNCHANGED:.0%} of the labels.")
+        if self.cost is not None:
+            said.append(f"All calls cost {self.cost:,.6g}.")
+        return tuple(said)
+
+    def table(self) -> Table:
+        """Return one row per judge, with intervals in brackets; ``judges`` has all columns as numbers."""
+        values = self.judges.to_dict()
+        columns: dict[str, list[Scalar]] = {}
+        for name, column in values.items():
+            if f"{name}_low" in values:
+                ends = zip(column, values[f"{name}_low"], values[f"{name}_high"], strict=True)
+                columns[name] = [_with_interval(*each) for each in ends]
+            elif not name.endswith(("_low", "_high")):
+                columns[name] = column
+        formats = tuple({"sources": "d", "cost": ",.6g", "judge": ""}.get(name, ".1%") for name in columns)
+        return _as_table(columns, formats, self.sentences())
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return everything as values for JSON."""
+        alpha = None if self.alpha is None else [self.alpha.value, *self.alpha.interval]
+        return {
+            "judges": self.judges.to_dict(),
+            "alpha": alpha,
+            "redundant": list(self.redundant),
+            "changed": self.changed,
+            "cost": self.cost,
+            "saved": self.saved,
+        }
+
+
+def _with_interval(value: Scalar, low: Scalar, high: Scalar) -> str:
+    if not isinstance(value, (int, float)):
+        return ""
+    if not isinstance(low, (int, float)) or not isinstance(high, (int, float)):
+        return f"{value:.0%}"
+    return f"{value:.0%} [{100 * low:.0f}, {100 * high:.0f}]"
+
+
+def panel_report(
+    votes: Votes, y: Any = None, *, model: Any = None, costs: Mapping[str, float] | None = None
+) -> PanelReport:
+    """Report reliability, self-agreement, position bias, refusals, redundancy and cost of every judge.
+
+    Parameters
+    ----------
+    votes : Votes
+        With a structure, see :meth:`flyingsquid.Votes.with_structure`.
+    y : array of shape (n,), optional
+        Gold labels; unknown ones are None, NaN or -1. The table then has the accuracy on these.
+    model : fitted LabelModel, optional
+        By default ``LabelModel()`` is fitted.
+    costs : mapping from judges to numbers, optional
+        Cost of one call of each judge.
+
+    Returns
+    -------
+    PanelReport
+        One row per judge. ``accuracy`` is estimated by the model, and at most the upper end of what
+        self-agreement admits. ``refused``: share of calls without a usable answer. ``changes``: share of
+        labels that change without the judge.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> import flyingsquid as fs
+    >>> rng = np.random.default_rng(0)
+    >>> y = rng.integers(0, 2, 400)
+    >>> right = rng.random((400, 4, 2)) < [[0.9], [0.8], [0.8], [0.5]]
+    >>> votes = fs.Votes.from_panel(np.where(right, y[:, None, None], 1 - y[:, None, None]))
+    >>> report = fs.analysis.panel_report(votes, costs={f"judge {j}": 0.01 for j in range(4)})
+    >>> report.redundant, report.cost
+    (('judge 3',), 32.0)
+    """
+    structure = _require_structure(votes)
+    if model is None:
+        with capture_source_warnings():
+            model = LabelModel().fit(votes)
+    read, tasks = read_votes(model, votes)
+    if len(tasks) > 1 or not hasattr(model, "accuracies_") or hasattr(model, "transition_"):
+        raise OptionError("`model` must be a label model of single items with one task.", parameter="model")
+    price = _read_costs(costs, structure)
+    found, of = compare_replicates(votes), structure.judge_of
+    n_calls = np.bincount(of, minlength=len(structure.judges)).astype(np.float64)
+    missing = votes.missing_counts()
+    refused = sum((missing[reason] for reason in ("refused", "unparseable", "failed")), np.zeros(len(of)))
+    low, high = np.asarray(model.accuracies_interval_).T
+    changes, redundant, changed = _redundancy(model, read, structure)
+    columns: dict[str, list[Scalar]] = {
+        "judge": list(structure.judges),
+        "sources": n_calls.astype(int).tolist(),
+        "accuracy": _per_judge(np.asarray(model.accuracies_), of),
+        "accuracy_low": _per_judge(low, of),
+        "accuracy_high": _at_most(_per_judge(high, of), found.bound_interval[:, 1]),
+        "gold_accuracy": _gold_accuracy(votes, y),
+        **_columns_of(found),
+        "refused": (np.bincount(of, refused, len(n_calls)) / (n_calls * votes.n_items)).tolist(),
+        "changes": changes.tolist(),
+        "cost": [None] * len(n_calls) if price is None else (price * n_calls * votes.n_items).tolist(),
+    }
+    plain = {"judge": "", "sources": "d", "cost": ",.6g"}
+    formats = tuple(plain.get(name, _format_of(name)) for name in columns)
+    cost = None if price is None else price * n_calls * votes.n_items
+    return PanelReport(
+        judges=_as_table(columns, formats, ()),
+        alpha=_alpha(votes),
+        redundant=tuple(structure.judges[j] for j in redundant),
+        changed=changed,
+        cost=None if cost is None else float(cost.sum()),
+        saved=None if cost is None else float(cost[redundant].sum()),
+    )
+
+
+def _per_judge(values: Array, of: NDArray[np.intp]) -> list[Scalar]:
+    """Return means over the sources of each judge."""
+    return [float(x) for x in np.bincount(of, values) / np.bincount(of)]
+
+
+def _at_most(values: list[Scalar], bounds: Array) -> list[Scalar]:
+    return np.fmin(np.array(values, np.float64), bounds).tolist()
+
+
+def _read_costs(costs: Any, structure: Structure) -> Array | None:
+    if costs is None:
+        return None
+    if not isinstance(costs, Mapping) or set(costs) != set(structure.judges):
+        raise OptionError(
+            f"`costs` must have one number per judge: {format_list(structure.judges)}; got "
+            f"{format_value(costs)}.",
+            parameter="costs",
+        )
+    wrong = next((c for c in costs.values() if not is_number(c) or not 0 <= c < float("inf")), None)
+    if wrong is not None:
+        raise OptionError(f"`costs` must be numbers >= 0; got {format_value(wrong)}.", parameter="costs")
+    return np.array([costs[judge] for judge in structure.judges], np.float64)
+
+
+def _gold_accuracy(votes: Votes, y: Any) -> list[Scalar]:
+    n_judges = 0 if votes.structure is None else len(votes.structure.judges)
+    if y is None or votes.structure is None:
+        return [None] * n_judges
+    gold = np.asarray(read_gold(y, votes.classes, votes.n_items, "y"))
+    codes, of = dense_codes(votes.codes), votes.structure.judge_of
+    cast = (codes >= 0) & (gold >= 0)[:, None]
+    right = np.bincount(of, (cast & (codes == gold[:, None])).sum(axis=0), n_judges)
+    total = np.bincount(of, cast.sum(axis=0), n_judges)
+    return [float(r / t) if t else None for r, t in zip(right, total, strict=True)]
+
+
+def _alpha(votes: Votes) -> Reliability | None:
+    try:
+        return krippendorff_alpha(combine_replicates(votes))
+    except VotesError:  # no item has two votes
+        return None
+
+
+def _redundancy(model: Any, votes: Votes, structure: Structure) -> tuple[Array, list[int], float]:
+    """Return the share of labels that change without each judge, the redundant judges, and their share.
+
+    Judges are dropped in the order of their own effect, as many as leave almost all labels as they are.
+    """
+    codes = dense_codes(votes[:: -(-votes.n_items // _MOST_ITEMS)].codes)
+    before = np.asarray(model.predict_proba(_coded(votes, codes)), np.float64)
+    best = before.argmax(axis=1)
+
+    def changed(judges: list[int]) -> float:
+        kept = np.where(np.isin(structure.judge_of, judges), np.asarray(ABSTAIN, codes.dtype), codes)
+        after = np.asarray(model.predict_proba(_coded(votes, kept)), np.float64)
+        # A label that becomes a tie is changed by half.
+        return float(
+            1 - expected_credit(after, best).mean() / max(expected_credit(before, best).mean(), 1e-12)
+        )
+
+    n_judges = len(structure.judges)
+    alone = np.array([changed([j]) for j in range(n_judges)])
+    order = np.argsort(alone, kind="stable").tolist()
+    fewest, most = 0, n_judges - 1
+    while fewest < most:  # the most judges that can be dropped together
+        middle = (fewest + most + 1) // 2
+        if changed(order[:middle]) <= _UNCHANGED:
+            fewest = middle
+        else:
+            most = middle - 1
+    chosen = sorted(order[:fewest])
+    return np.maximum(alone, 0.0), chosen, max(changed(chosen), 0.0) if chosen else 0.0
+
+
+def _coded(votes: Votes, codes: NDArray[Any]) -> Votes:
+    return Votes(codes, votes.classes, votes.names)

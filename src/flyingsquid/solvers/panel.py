@@ -1,0 +1,251 @@
+"""Panels of judges: answers of one judge are combined, and what identifies the truth is used.
+
+Sources of one judge, in other orders or repeated, count as one source. If judges were asked in several
+orders, those that agree with themselves count more, as far as confusion tables do not explain the votes. Two
+factors that explain the votes equally well are told apart by gold labels or by trusted judges.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from typing import ClassVar
+
+import numpy as np
+
+from flyingsquid._values import can_be_iterated, format_count, format_list, format_value
+from flyingsquid.estimation.dependence import SECOND_FACTOR, Dependence, find_copies, pair_correlations
+from flyingsquid.estimation.factors import fit_factors
+from flyingsquid.estimation.mixture import MixtureFit, assess_mixture, fit_mixture
+from flyingsquid.estimation.replicates import (
+    SelfAgreement,
+    combine_replicates,
+    compare_replicates,
+    consistency_weights,
+    support_of_accuracies,
+)
+from flyingsquid.estimation.source_estimates import RowLabels
+from flyingsquid.estimation.tied_em import Tables, rows_of
+from flyingsquid.exceptions import OptionError
+from flyingsquid.fits.base import Array, Fit
+from flyingsquid.fits.weighted import WeightedFit
+from flyingsquid.inference.weighted import Mixture, TableTerm
+from flyingsquid.moments import Moments
+from flyingsquid.solvers.base import FitData, Requires, Solver
+from flyingsquid.solvers.explanations import CONSISTENT_FOLLOWED, follow_direction
+from flyingsquid.solvers.weighted import (
+    describe_mixture,
+    given_balance,
+    no_votes_error,
+    solve_corrected,
+    weighted_fit,
+)
+from flyingsquid.votes import SourceInfo, Structure
+
+# Log odds per standardized score of the direction that trusted judges share.
+_TRUSTED_STRENGTH = 2.0
+# Standard errors by which a judge must agree with another one beyond chance for a weight of its own.
+_CORROBORATED = 3.0
+# Tables are trusted this much if nothing speaks for or against them. On small panels of judges that share a
+# bias, trust up to here is no evidence, and the tables decide the ties of majority vote (LLMBar: 10% of
+# random panels of six judges fall below it by more than a point; with this limit 1%).
+_PRIOR_TRUST = 0.3
+
+
+@dataclass(frozen=True)
+class Panel(Solver):
+    """Combine the answers of each judge, then weight judges.
+
+    ``method="auto"`` uses it for votes with a structure (:meth:`flyingsquid.Votes.with_structure`).
+
+    Parameters
+    ----------
+    trusted : sequence of judges, optional
+        Judges that are known to err for other reasons than the rest. If a second factor explains the votes,
+        labels follow the direction in which these judges lie. Two classes only.
+    share_families : bool, default=False
+        Whether judges with the same ``model`` share the weight of one judge.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> import flyingsquid as fs
+    >>> rng = np.random.default_rng(0)
+    >>> y = rng.integers(0, 2, 500)
+    >>> right = rng.random((500, 5, 2)) < [[0.95], [0.7], [0.7], [0.7], [0.7]]
+    >>> votes = fs.Votes.from_panel(np.where(right, y[:, None, None], 1 - y[:, None, None]))
+    >>> model = fs.LabelModel(method=fs.solvers.Panel()).fit(votes)
+    >>> bool(model.score(votes, y) > 0.9)
+    True
+    """
+
+    name: ClassVar[str] = "panel"
+    requires: ClassVar[Requires] = Requires(rows="required", gold=True, confusion=False)
+
+    trusted: Sequence[str] | None = None
+    share_families: bool = False
+
+    def __post_init__(self) -> None:
+        if not isinstance(self.share_families, bool):
+            raise OptionError(f"`share_families` must be a bool; got {format_value(self.share_families)}.")
+        if self.trusted is None:
+            return
+        if isinstance(self.trusted, str) or not can_be_iterated(self.trusted) or not len(self.trusted):
+            raise OptionError(f"`trusted` must be a list of judges; got {format_value(self.trusted)}.")
+        object.__setattr__(self, "trusted", tuple(self.trusted))
+
+    def solve(self, data: FitData) -> Fit:
+        plain = solve_panel(data, self)
+        return solve_corrected(data, self.name, plain) if data.has_gold else plain
+
+
+def solve_panel(data: FitData, panel: Panel) -> WeightedFit:
+    """Fit votes of judges without gold labels."""
+    votes = data.votes
+    if votes is None or not np.asarray(data.moments.vote_counts).any():
+        raise no_votes_error(data.moments)
+    structure = votes.structure or Structure(tuple(SourceInfo(name) for name in votes.source_names))
+    balance = given_balance(data)
+    judged = combine_replicates(replace(votes, structure=structure))
+    counted = Moments.of(judged, sample_weight=data.weights) if structure.has_replicates else data.moments
+    found = fit_mixture(counted, rows_of(judged, data.weights), balance)
+    agreement = compare_replicates(replace(votes, structure=structure), data.weights)
+    is_swapped, notes = bool(agreement.n_swapped.any()), []
+    if is_swapped:
+        weights, note = _judge_weights(agreement, counted)
+        support = support_of_accuracies(agreement, found.sources.accuracies)
+        found = replace(found, mixture=_with_weights(found.mixture, weights, support))
+        notes.append(note)
+    spread = _by_source(found.mixture, structure, share_families=panel.share_families)
+    trust = replace(found.trust, share=spread.trust)
+    if panel.trusted is not None:
+        spread, note = _toward_trusted(spread, data.moments, structure, panel.trusted)
+        notes.append(note)
+        trust = replace(found.trust, share=spread.trust, n_tested=0)  # nothing tests who is trusted
+    assessed = assess_mixture(
+        data.moments,
+        RowLabels.of(rows_of(votes, data.weights, data.counted), spread),
+        balance,
+        spread,
+        _tables_of(found, structure),
+        trust,
+        _dependence_of(found.dependence, structure),
+    )
+    reason, concerns = describe_mixture(replace(found, mixture=spread, trust=trust))
+    if is_swapped and found.dependence.second_factor >= SECOND_FACTOR:
+        concerns = (*concerns, CONSISTENT_FOLLOWED)
+    if structure.has_replicates:
+        judges = format_count(len(structure.judges), "judge")
+        notes.insert(0, f"{format_count(len(structure), 'source')} combined into {judges}")
+    # Answers of one judge are not reported as copies unless they are.
+    copies = find_copies(data.moments).groups
+    return weighted_fit(assessed, panel.name, "; ".join([*notes, reason]), concerns, copies)
+
+
+# ---------------------------------------------------------------------- weights of judges
+
+
+def _judge_weights(agreement: SelfAgreement, judged: Moments) -> tuple[Array, str]:
+    """Return weights of judges by self-agreement under swaps, shape (J,), and a note about them.
+
+    ``judged`` are the counts of the judges.
+    """
+    is_corroborated = np.ones(judged.n_sources, np.bool_)
+    compared = pair_correlations(judged)
+    if compared is not None:
+        at, correlation, precision = compared
+        is_corroborated[:] = False
+        is_corroborated[at] = (correlation * np.sqrt(precision)).max(axis=1) > _CORROBORATED
+    weights, share = consistency_weights(agreement, is_corroborated)
+    if share == 0:
+        return weights, "no judge agrees with itself often enough for weights by self-agreement"
+    return weights, f"judges weighted by self-agreement under swapped orders ({share:.0%})"
+
+
+def _with_weights(mixture: Mixture, weights: Array, support: float) -> Mixture:
+    """Return the mixture of judges with weights by self-agreement in place of weights by agreement.
+
+    Agreement with others amplifies a bias that judges share; agreement with oneself does so less. The tables
+    are kept as far as they are trusted, and as far as self-agreement supports them.
+    """
+    trust = max(mixture.trust - _PRIOR_TRUST, 0.0) / (1 - _PRIOR_TRUST) * (1 - mixture.majority) * support
+    return replace(
+        mixture,
+        weights=np.repeat(weights[:, None], mixture.weights.shape[1], axis=1),
+        trust=trust,
+        anchored=None,
+        anchored_share=0.0,
+        majority=0.0,
+    )
+
+
+def _by_source(mixture: Mixture, structure: Structure, *, share_families: bool) -> Mixture:
+    """Return a mixture of judges as one of their sources, which share the weight of the judge equally.
+
+    Answers of one judge that contradict each other then cancel.
+    """
+    of = structure.judge_of
+    factors = 1 / np.bincount(of)[of]
+    if share_families:
+        families = structure.families()
+        factors = factors / np.bincount(families)[families][of]
+    return _scaled(mixture.of_sources(of), factors)
+
+
+def _scaled(mixture: Mixture, factors: Array) -> Mixture:
+    """Return a mixture in which every source counts by a factor, shape (m,)."""
+
+    def scaled(term: TableTerm | None) -> TableTerm | None:
+        if term is None:
+            return None
+        return TableTerm(term.logs * factors[:, None, None], term.weights * factors[:, None], term.balance)
+
+    return replace(
+        mixture,
+        weights=mixture.weights * factors[:, None],
+        tables=scaled(mixture.tables),
+        anchored=scaled(mixture.anchored),
+    )
+
+
+def _tables_of(found: MixtureFit, structure: Structure) -> Tables | None:
+    """Return the confusion tables of judges for their sources, which standard errors need."""
+    if found.tables is None:
+        return None
+    return Tables(found.tables.tables[structure.judge_of], found.tables.balance)
+
+
+def _dependence_of(found: Dependence, structure: Structure) -> Dependence:
+    """Return the dependence of judges as one of their sources; those of one judge count as copies."""
+    if found.shared is None:
+        return found
+    of = structure.judge_of
+    shared = found.shared[np.ix_(of, of)]
+    shared[of[:, None] == of] = 1.0
+    np.fill_diagonal(shared, 0.0)
+    return replace(found, shared=shared)
+
+
+# ---------------------------------------------------------------------- trusted judges
+
+
+def _toward_trusted(
+    mixture: Mixture, moments: Moments, structure: Structure, trusted: Sequence[str]
+) -> tuple[Mixture, str]:
+    """Return the mixture, or labels along the direction of trusted judges if there are several factors."""
+    unknown = next((judge for judge in trusted if judge not in structure.judges), None)
+    if unknown is not None:
+        raise OptionError(
+            f"`trusted` must be judges, such as {format_list(structure.judges, 3)}; got "
+            f"{format_value(unknown)}.",
+            parameter="trusted",
+        )
+    if moments.n_classes != 2:
+        raise OptionError("`trusted` is supported for two classes only; leave it out.", parameter="trusted")
+    factors = fit_factors(moments)
+    if factors is None or factors.rank < 2:
+        return mixture, "the votes have one factor, so trusted judges change nothing"
+    is_trusted = np.isin(structure.judge_of, [structure.judges.index(judge) for judge in trusted])
+    toward = factors.loadings[is_trusted].sum(axis=0)
+    toward *= _TRUSTED_STRENGTH / max(float(np.linalg.norm(toward)), 1e-12)
+    return follow_direction(mixture, factors, toward), "labels follow the direction of the trusted judges"

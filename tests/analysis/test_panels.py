@@ -1,0 +1,86 @@
+"""Reports about panels of judges."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+import flyingsquid as fs
+from flyingsquid.analysis import panel_report, replicates
+from flyingsquid.exceptions import OptionError, VotesError
+
+
+@pytest.fixture(scope="module")
+def panel():
+    rng = np.random.default_rng(0)
+    y = rng.integers(0, 2, 400)
+    right = rng.random((400, 5, 2)) < [[0.93], [0.85], [0.85], [0.8], [0.5]]
+    codes = np.where(right, y[:, None, None], 1 - y[:, None, None])
+    codes[:20, 1] = -2  # refused
+    return fs.Votes.from_panel(codes, classes=(0, 1), reasons={-2: "refused"}), y
+
+
+def test_one_row_per_judge(panel):
+    votes, _ = panel
+    table = replicates(votes)
+    found = table.to_dict()
+    assert found["judge"] == list(votes.structure.judges)
+    assert found["items"] == [400, 380, 400, 400, 400]
+    expected = [0.93**2 + 0.07**2, 0.745, 0.745, 0.68, 0.5]
+    np.testing.assert_allclose(found["self_agreement"], expected, atol=0.07)
+    assert "<table>" in table._repr_html_()
+
+
+def test_the_report_has_reliability_refusals_and_redundancy(panel):
+    votes, y = panel
+    report = panel_report(votes, y, costs={f"judge {j}": 0.5 + j for j in range(5)})
+    found = report.judges.to_dict()
+    np.testing.assert_allclose(found["refused"], [0, 0.05, 0, 0, 0])
+    np.testing.assert_allclose(found["gold_accuracy"], [0.93, 0.85, 0.85, 0.8, 0.5], atol=0.04)
+    low, high = np.array(found["accuracy_low"]), np.array(found["accuracy_high"])
+    gold = np.array(found["gold_accuracy"])
+    assert ((low <= gold + 0.02) & (gold - 0.02 <= high)).all()
+    assert "judge 4" in report.redundant
+    assert "judge 0" not in report.redundant
+    assert report.changed <= 0.01
+    assert report.cost == pytest.approx(400 * 2 * sum(0.5 + j for j in range(5)))
+    assert report.saved == pytest.approx(400 * 2 * sum(0.5 + int(name[-1]) for name in report.redundant))
+    assert 0 < report.alpha.value < 1
+    assert "judge 4" in str(report)
+    assert "<table>" in report._repr_html_()
+    assert report.to_dict()["redundant"] == list(report.redundant)
+
+
+def test_dropping_the_redundant_judges_changes_as_many_labels_as_reported(panel):
+    votes, _ = panel
+    model = fs.LabelModel().fit(votes)
+    report = panel_report(votes, model=model)
+    codes = np.asarray(votes.codes).copy()
+    codes[:, [source.judge in report.redundant for source in votes.structure]] = -1
+    changed = np.mean(model.predict(codes) != model.predict(votes))
+    assert changed == pytest.approx(report.changed, abs=0.005)
+
+
+def test_input_that_is_refused(panel):
+    votes, _ = panel
+    for wrong in (votes.with_structure(None), np.asarray(votes.codes)):
+        with pytest.raises(VotesError, match="structure"):
+            replicates(wrong)
+        with pytest.raises(VotesError, match="structure"):
+            panel_report(wrong)
+    for costs in (
+        {"judge 0": 1.0},
+        3,
+        {f"judge {j}": -1 for j in range(5)},
+        {f"judge {j}": "x" for j in range(5)},
+    ):
+        with pytest.raises(OptionError, match="costs"):
+            panel_report(votes, costs=costs)
+    with pytest.raises(OptionError, match="model"):
+        panel_report(votes, model=fs.MajorityVote().fit(votes))
+
+
+def test_the_report_page_has_a_section(panel):
+    votes, y = panel
+    assert 'id="panel"' in fs.report(votes, y)
+    assert 'id="panel"' not in fs.report(votes.with_structure(None), y)

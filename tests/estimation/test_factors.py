@@ -1,0 +1,140 @@
+"""Factor model of votes: exact on exact correlations, consistent, and equivariant."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+import flyingsquid as fs
+from flyingsquid.estimation.factors import (
+    count_factors,
+    direction_by_gold,
+    fit_factors,
+    informative_items,
+    solve_factors,
+)
+
+
+def random_loadings(m, rank, rng):
+    loadings = rng.uniform(-0.5, 0.8, (m, rank))
+    size = np.sqrt((loadings**2).sum(axis=1, keepdims=True))
+    return loadings / np.maximum(size / 0.9, 1)
+
+
+@pytest.mark.parametrize(("m", "rank"), [(3, 1), (6, 1), (6, 2), (7, 2), (12, 3), (40, 2), (30, 4)])
+def test_exact_correlations_give_exact_loadings(m, rank):
+    rng = np.random.default_rng(m + rank)
+    for _ in range(10):
+        truth = random_loadings(m, rank, rng)
+        correlation = truth @ truth.T
+        np.fill_diagonal(correlation, 1)
+        found = solve_factors(correlation, rank)
+        np.testing.assert_allclose(found @ found.T, truth @ truth.T, atol=1e-8)
+
+
+def test_rank_one_is_the_triplet_formula():
+    a = np.array([0.8, 0.6, 0.5])
+    np.testing.assert_allclose(solve_factors(np.outer(a, a), 1)[:, 0], a, atol=1e-12)
+
+
+def test_the_order_of_sources_does_not_matter():
+    rng = np.random.default_rng(0)
+    truth = random_loadings(11, 2, rng)
+    noisy = truth @ truth.T + 0.02 * rng.standard_normal((11, 11))
+    noisy = (noisy + noisy.T) / 2
+    order = rng.permutation(11)
+    plain, moved = solve_factors(noisy, 2), solve_factors(noisy[np.ix_(order, order)], 2)
+    np.testing.assert_allclose(moved @ moved.T, (plain @ plain.T)[np.ix_(order, order)], atol=1e-8)
+
+
+def two_explanations(n, rng, *, truth=(0.8, 0.1), bias=(0.1, 0.8), m=8):
+    """Return votes of which one half follows the truth and one half a bias, with the truth."""
+    y, b = rng.choice([-1, 1], (2, n))
+    of_y, of_b = np.repeat([truth[0], bias[0]], m // 2), np.repeat([truth[1], bias[1]], m // 2)
+    mean = y[:, None] * of_y + b[:, None] * of_b
+    votes = (rng.random((n, m)) < (1 + mean) / 2).astype(int)
+    return fs.Votes.from_classes(votes, classes=(0, 1)), (y + 1) // 2, np.column_stack([of_y, of_b])
+
+
+def test_loadings_of_votes_approach_the_truth_with_the_root_of_the_number_of_items():
+    rng = np.random.default_rng(0)
+
+    def error(n):
+        errors = []
+        for _ in range(30):
+            votes, _, truth = two_explanations(n, rng)
+            found = fit_factors(fs.Moments.of(votes), 2).loadings
+            errors.append(np.mean((found @ found.T - truth @ truth.T) ** 2))
+        return np.sqrt(np.mean(errors))
+
+    assert error(500) / error(8_000) == pytest.approx(4, rel=0.35)
+
+
+def test_the_number_of_factors_is_found():
+    rng = np.random.default_rng(0)
+    two, y, _ = two_explanations(2_000, rng)
+    assert fit_factors(fs.Moments.of(two)).rank == 2
+    right = rng.random((2_000, 8)) < 0.8
+    one = fs.Votes.from_classes(np.where(right, y[:, None], 1 - y[:, None]), classes=(0, 1))
+    assert fit_factors(fs.Moments.of(one)).rank == 1
+    assert count_factors(np.zeros((6, 6)), np.full((6, 6), 100.0)) == 1
+
+
+def test_informative_items_determine_the_direction_better_than_random_ones():
+    rng = np.random.default_rng(0)
+    hits = []
+    for _ in range(15):
+        votes, y, _ = two_explanations(400, rng)
+        scores = fit_factors(fs.Moments.of(votes), 2).scores(votes.codes)
+        plain = np.asarray(votes.codes).mean(axis=1)
+        none = np.zeros(400, bool)
+        chosen = informative_items(scores, none, 6)
+        assert len(set(chosen.tolist())) == 6
+        for at in (chosen, rng.choice(400, 6, replace=False)):
+            found = direction_by_gold(scores, plain, scores[at], y[at])
+            hits.append(((scores @ found.coefficients + found.intercept > 0) == y).mean())
+    best, at_random = np.mean(hits[::2]), np.mean(hits[1::2])
+    assert best > at_random
+
+
+def test_labeled_items_are_not_chosen_again():
+    scores = np.random.default_rng(0).standard_normal((8, 2))
+    is_labeled = np.arange(8) < 5
+    assert sorted(informative_items(scores, is_labeled, 10).tolist()) == [5, 6, 7]
+    assert is_labeled.sum() == 5
+
+
+@pytest.mark.parametrize("n_gold", [6, 12])
+def test_gold_labels_choose_the_direction(n_gold):
+    rng = np.random.default_rng(0)
+    hits = []
+    for _ in range(20):
+        votes, y, _ = two_explanations(400, rng)
+        factors = fit_factors(fs.Moments.of(votes), 2)
+        scores = factors.scores(votes.codes)
+        plain = np.asarray(votes.codes).mean(axis=1)
+        at = rng.choice(400, n_gold, replace=False)
+        found = direction_by_gold(scores, plain, scores[at], y[at])
+        hits.append(((scores @ found.coefficients + found.intercept > 0) == y).mean())
+    assert np.mean(hits) > 0.9
+
+
+def test_left_out_log_odds_are_those_of_fits_without_the_item():
+    rng = np.random.default_rng(0)
+    scores, plain = rng.standard_normal((50, 2)), rng.random(50)
+    at, gold = np.arange(12), rng.integers(0, 2, 12)
+    found = direction_by_gold(scores, plain, scores[at], gold)
+    for i in range(12):
+        others = at != i
+        without = direction_by_gold(scores, plain, scores[at[others]], gold[others])
+        expected = scores[i] @ without.coefficients + without.intercept
+        assert found.left_out[i] == pytest.approx(expected, abs=1e-8)
+
+
+def test_votes_that_do_not_determine_factors():
+    few = fs.Votes.from_classes(np.random.default_rng(0).integers(0, 2, (100, 5)), classes=(0, 1))
+    assert fit_factors(fs.Moments.of(few), 2) is None
+    three = fs.Votes.from_classes(np.random.default_rng(0).integers(0, 3, (100, 8)), classes=(0, 1, 2))
+    assert fit_factors(fs.Moments.of(three)) is None
+    short = fs.Votes.from_classes(np.random.default_rng(0).integers(0, 2, (8, 8)), classes=(0, 1))
+    assert fit_factors(fs.Moments.of(short)) is None
