@@ -2,6 +2,7 @@
 
     python -m benchmarks.quality.gold                      # print the tables
     python -m benchmarks.quality.gold --draws 2            # faster
+    python -m benchmarks.quality.gold --methods default    # only this one; scores of the others as recorded
     python -m benchmarks.quality.gold --save               # also write results and docs/quality/gold.md
 
 Gold labels are drawn at random from the train split if there is one with labels, otherwise from the pool.
@@ -24,6 +25,7 @@ from numpy.typing import NDArray
 
 from benchmarks.harness import half_parser, save, saved_halves
 from benchmarks.quality.halves import DESIGN, FROZEN
+from benchmarks.quality.peers import Question, answer
 from benchmarks.quality.regret import majority, read_parts, scores
 
 ROOT = Path(__file__).parents[2]
@@ -34,10 +36,12 @@ SIZES, DRAWS = (20, 50, 100, 200), 20
 _FEWEST_SCORED = 50
 # Dawid-Skene fits all votes again for every draw, so it gets fewer draws.
 _EM_DRAWS = 4
+# Snorkel takes minutes on some datasets, so it gets one draw of so many labels, and so many CPU seconds.
+_SNORKEL_SIZE, _SNORKEL_LIMIT = 100, 60
 # So many items of a test split are enough to score.
 _MOST_SCORED = 4_000
 _STRENGTHS = (0.001, 0.01, 0.1, 1.0, 10.0)
-METHODS = ("fit(gold=)", "default", "logistic regression", "Dawid-Skene", "stack")
+METHODS = ("fit(gold=)", "default", "logistic regression", "Snorkel", "Dawid-Skene", "stack")
 Array = NDArray[np.float64]
 Codes = NDArray[np.int8]
 
@@ -96,27 +100,40 @@ class Study:
 
         return fs.LabelModel(method=method).fit(self._read(self.pool.votes), gold=gold)
 
-    def label(self, at: NDArray[np.intp], seed: int) -> dict[str, Array]:
-        """Return posteriors of the scored items by every method; ``at`` are the items with gold labels."""
-        pool = self.pool
+    def label(self, at: NDArray[np.intp], seed: int, methods: Sequence[str]) -> dict[str, Array]:
+        """Return posteriors of the scored items by some methods; ``at`` are the items with gold labels."""
+        pool, k = self.pool, self.pool.n_classes
         gold = np.full(len(pool.y), -1)
         gold[at] = pool.y[at]
-        found = {
-            "default": self.label_free,
-            "fit(gold=)": self._model(gold).predict_proba(self._read(pool.scored_votes)),
-        }
-        truth, k = gold[at], pool.n_classes
+        truth = gold[at]
         sources = np.flatnonzero((pool.votes[at] >= 0).any(axis=0))  # others would get no coefficient
         known, scored = (one_hot(votes[:, sources], k) for votes in (pool.votes[at], pool.scored_votes))
-        found["logistic regression"] = logistic(known, truth, scored, k)
-        odds = (
-            log_odds(self.pool_label_free[at], pool.votes[at], k),
-            log_odds(self.label_free, pool.scored_votes, k),
-        )
-        found["stack"] = logistic(np.hstack([odds[0], known]), truth, np.hstack([odds[1], scored]), k)
-        if seed < _EM_DRAWS:
+        found = {}
+        if "default" in methods:
+            found["default"] = self.label_free
+        if "fit(gold=)" in methods:
+            found["fit(gold=)"] = self._model(gold).predict_proba(self._read(pool.scored_votes))
+        if "logistic regression" in methods:
+            found["logistic regression"] = logistic(known, truth, scored, k)
+        if "stack" in methods:
+            odds = (
+                log_odds(self.pool_label_free[at], pool.votes[at], k),
+                log_odds(self.label_free, pool.scored_votes, k),
+            )
+            found["stack"] = logistic(np.hstack([odds[0], known]), truth, np.hstack([odds[1], scored]), k)
+        if "Dawid-Skene" in methods and seed < _EM_DRAWS:
             found["Dawid-Skene"] = self._model(gold, "em").predict_proba(self._read(pool.scored_votes))
+        if "Snorkel" in methods and seed == 0 and len(at) == _SNORKEL_SIZE:
+            found["Snorkel"] = self._by_snorkel(truth)
         return found
+
+    def _by_snorkel(self, truth: NDArray[Any]) -> Array:
+        """Return posteriors by Snorkel with the balance of the gold labels; majority vote if it fails."""
+        pool, k = self.pool, self.pool.n_classes
+        balance = (np.bincount(truth, minlength=k) + 1.0) / (len(truth) + k)
+        question = Question(f"{pool.name}-gold", pool.votes, pool.scored_votes, k, tuple(balance.tolist()))
+        found = answer("snorkel", [question], limit=_SNORKEL_LIMIT)[question.key].posterior
+        return majority(pool.scored_votes, k) if found is None else found
 
 
 def one_hot(votes: Codes, n_classes: int) -> Array:
@@ -150,7 +167,7 @@ def logistic(known: Array, truth: NDArray[Any], scored: Array, n_classes: int) -
 # ---------------------------------------------------------------------- curves
 
 
-def measure(names: Sequence[str], draws: int) -> dict[str, Any]:
+def measure(names: Sequence[str], draws: int, methods: Sequence[str] = METHODS) -> dict[str, Any]:
     """Return mean scores (accuracy, F1, log loss) by number of labels, dataset and method."""
     found: dict[str, dict[str, dict[str, Any]]] = {str(size): {} for size in SIZES}
     for name in names:
@@ -165,11 +182,20 @@ def measure(names: Sequence[str], draws: int) -> dict[str, Any]:
                 y = pool.scored_y.copy()
                 if not pool.is_split:
                     y[at] = -1
-                for method, p in study.label(at, seed).items():
+                for method, p in study.label(at, seed, methods).items():
                     rows.setdefault(method, []).append(scores(p, y, pool.n_classes)[:3])
             found[str(size)][name] = {method: np.mean(each, axis=0).tolist() for method, each in rows.items()}
         print(f"{name}: {time.perf_counter() - start:.0f} s", file=sys.stderr, flush=True)
     return {"draws": draws, "scores": found}
+
+
+def with_recorded(found: dict[str, Any], recorded: Mapping[str, Any]) -> dict[str, Any]:
+    """Return scores with the recorded ones of methods that were not measured again."""
+    merged = {
+        size: {name: {**recorded["scores"][size].get(name, {}), **row} for name, row in datasets.items()}
+        for size, datasets in found["scores"].items()
+    }
+    return {**found, "scores": merged}
 
 
 HEADER = f"""# Learning curves of gold labels
@@ -185,6 +211,8 @@ Written by `python -m benchmarks.quality.gold --save` ([script](../../benchmarks
 
 - default: the label-free fit, which sees no gold label;
 - logistic regression: scikit-learn on one-hot votes, trained on the gold labels, C by cross-validation;
+- Snorkel: Snorkel's LabelModel with the class balance of {_SNORKEL_SIZE} gold labels, one draw. If it takes
+  more than {_SNORKEL_LIMIT} CPU seconds, majority vote is scored instead;
 - Dawid-Skene: `method="em"`, which holds the gold labels during its passes;
 - stack: logistic regression on the log odds of the default and of the vote share, and on the votes.
 
@@ -199,6 +227,8 @@ def tables(results: Mapping[str, Any], half: str) -> str:
         lines += [f"{draws} draws, {min(_EM_DRAWS, draws)} for Dawid-Skene.", ""]
         lines += ["| method | accuracy | F1 | log loss |", "| --- | ---: | ---: | ---: |"]
         for method in METHODS:
+            if not all(method in row for row in datasets.values()):
+                continue
             mean = np.mean([row[method] for row in datasets.values()], axis=0)
             lines.append(f"| {method} | {100 * mean[0]:.1f} | {100 * mean[1]:.1f} | {mean[2]:.3f} |")
         lines += ["", behind(datasets), ""]
@@ -206,7 +236,10 @@ def tables(results: Mapping[str, Any], half: str) -> str:
     lines += ["Accuracy, F1 and log loss.", ""]
     lines += ["| dataset | " + " | ".join(METHODS) + " |", "| --- |" + " ---: |" * len(METHODS)]
     for name, row in found["100"].items():
-        cells = [f"{100 * row[m][0]:.1f} / {100 * row[m][1]:.1f} / {row[m][2]:.3f}" for m in METHODS]
+        cells = [
+            f"{100 * row[m][0]:.1f} / {100 * row[m][1]:.1f} / {row[m][2]:.3f}" if m in row else ""
+            for m in METHODS
+        ]
         lines.append(f"| {name} | " + " | ".join(cells) + " |")
     return "\n".join(lines) + "\n"
 
@@ -239,11 +272,17 @@ def main() -> None:
     parser.add_argument(
         "--draws", type=int, default=DRAWS, help="draws of gold labels for each number of labels"
     )
+    parser.add_argument(
+        "--methods", nargs="+", choices=METHODS, default=list(METHODS), help="only these, others as recorded"
+    )
     options = parser.parse_args()
     warnings.simplefilter("ignore")
     half = "frozen" if options.frozen else "design"
     sets = FROZEN if options.frozen else DESIGN
-    results = measure([each.name for each in sets if each.kind != "sequences"], options.draws)
+    names = [each.name for each in sets if each.kind != "sequences"]
+    results = measure(names, options.draws, options.methods)
+    if set(options.methods) < set(METHODS):
+        results = with_recorded(results, saved()[half])
     print(render({half: results}))
     if options.save:
         print(f"saved to {save(NAMES[half], results).name} and {PAGE.name}")

@@ -288,9 +288,9 @@ How the intervals are made: [the design note](../design/0009-default.md).
 
 
 FROZEN_NOTE = """\
-Measured once, after the form and the constants were settled. Coverage is above the goals, and for rules and
-crowds so is the width: most rules here vote on six or ten classes, and the design half has none of these.
-Nothing was changed afterwards."""
+Measured once after the form and the constants were settled, and once for a later default. Coverage is above
+the goals, and for rules and crowds so is the width: most rules here vote on six or ten classes, and the
+design half has none of these. Nothing was changed afterwards."""
 
 
 def render(results: Mapping[str, Any]) -> str:

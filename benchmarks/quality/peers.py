@@ -32,12 +32,16 @@ LIMIT = 1200  # CPU seconds per dataset
 
 
 class Question(NamedTuple):
-    """Votes to fit on (n, m) and votes to score (k, m), with k = 0 if both are the same items."""
+    """Votes to fit on (n, m) and votes to score (k, m), with k = 0 if both are the same items.
+
+    ``balance`` is the class balance for peers that take one.
+    """
 
     name: str
     fit: NDArray[np.int8]
     score: NDArray[np.int8]
     n_classes: int
+    balance: tuple[float, ...] | None = None
 
     @property
     def key(self) -> str:
@@ -45,6 +49,8 @@ class Question(NamedTuple):
         digest = hashlib.sha256(repr((self.fit.shape, self.score.shape, self.n_classes)).encode())
         for votes in (self.fit, self.score):
             digest.update(np.ascontiguousarray(votes, np.int8).tobytes())
+        if self.balance is not None:
+            digest.update(np.array(self.balance).tobytes())
         return f"{self.name}-{digest.hexdigest()[:16]}"
 
 
@@ -128,7 +134,10 @@ def _run(python: Path, peer: str, questions: list[Question], made: Path, folder:
     paths = []
     for question in questions:
         source = made / f"{question.key}.npz"
-        np.savez(source, fit=question.fit, score=question.score, n_classes=question.n_classes)
+        asked = {"fit": question.fit, "score": question.score, "n_classes": np.array(question.n_classes)}
+        if question.balance is not None:
+            asked["balance"] = np.array(question.balance)
+        np.savez(source, **asked)  # type: ignore[arg-type]  # no name of these is that of an option
         paths += [str(source), str(folder / source.name)]
     # One thread, as for our own fits, so that seconds can be compared.
     environment = {**os.environ, "OMP_NUM_THREADS": "1", "OPENBLAS_NUM_THREADS": "1"}

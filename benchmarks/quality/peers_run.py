@@ -28,14 +28,15 @@ EPOCHS = 500  # of Snorkel, as in its tutorials; its default is 100
 HMM_STEPS = 100  # at most; EM stops when the likelihood no longer increases
 
 
-def snorkel(fit: Array, score: Array, n_classes: int) -> tuple[Array, float]:
+def snorkel(fit: Array, score: Array, n_classes: int, balance: Array | None = None) -> tuple[Array, float]:
     """Fit Snorkel on one split and label the other."""
     from snorkel.labeling.model import LabelModel
 
     model = LabelModel(cardinality=n_classes, verbose=False)
     votes = fit.astype(int)
     start = time.process_time()
-    model.fit(votes, n_epochs=EPOCHS, seed=0, progress_bar=False)
+    given = None if balance is None else list(balance)
+    model.fit(votes, class_balance=given, n_epochs=EPOCHS, seed=0, progress_bar=False)
     seconds = time.process_time() - start
     return np.asarray(model.predict_proba((score if len(score) else fit).astype(int))), seconds
 
@@ -147,8 +148,10 @@ def _too_late(signum: int, frame: FrameType | None) -> None:  # noqa: ARG001 - t
     raise TimeoutError
 
 
-def measure(name: str, limit: int, fit: Array, score: Array, n_classes: int) -> dict[str, Any]:
-    """Return the answer of one peer, or why there is none."""
+def measure(
+    name: str, limit: int, fit: Array, score: Array, n_classes: int, **given: Array
+) -> dict[str, Any]:
+    """Return the answer of one peer, or why there is none; ``given`` is what only some peers take."""
     np.random.seed(0)  # noqa: NPY002 - the peers draw from the global generators
     random.seed(0)
     # CPU time, which does not depend on what else the machine does.
@@ -158,7 +161,7 @@ def measure(name: str, limit: int, fit: Array, score: Array, n_classes: int) -> 
     try:
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")
-            answer = PEERS[name](fit, score, n_classes)
+            answer = PEERS[name](fit, score, n_classes, **given)
         seconds = time.process_time() - start
     except TimeoutError:
         return {"failed": f"timed out after {limit} seconds", "limit": limit}
@@ -188,7 +191,8 @@ def main() -> None:
     _warm_up(name)
     for source, target in zip(paths[::2], paths[1::2], strict=True):
         with np.load(source) as data:
-            result = measure(name, int(limit), data["fit"], data["score"], int(data["n_classes"]))
+            given = {"balance": data["balance"]} if "balance" in data else {}
+            result = measure(name, int(limit), data["fit"], data["score"], int(data["n_classes"]), **given)
         partial = Path(target).with_suffix(".partial.npz")
         np.savez_compressed(partial, **result)
         partial.rename(target)

@@ -36,13 +36,24 @@ def test_only_items_without_gold_labels_are_scored(gold, pool, monkeypatch):
 
     monkeypatch.setattr(gold, "load", lambda name: pool)
     monkeypatch.setattr(gold, "scores", count)
+    monkeypatch.setattr(gold.Study, "_by_snorkel", lambda study, truth: study.label_free)
     found = gold.measure(["made"], draws=1)
     assert sorted(set(scored)) == [200, 300, 350, 380]
-    assert all(set(row["made"]) == set(gold.METHODS) for row in found["scores"].values())
+    assert set(found["scores"]["100"]["made"]) == set(gold.METHODS)
+    others = set(gold.METHODS) - {"Snorkel"}
+    assert all(set(found["scores"][size]["made"]) == others for size in ("20", "50", "200"))
+
+
+def test_methods_that_are_not_measured_again_keep_their_scores(gold):
+    found = {"draws": 1, "scores": {"20": {"made": {"default": [1.0]}}}}
+    recorded = {"scores": {"20": {"made": {"default": [0.0], "stack": [0.5]}}}}
+    merged = gold.with_recorded(found, recorded)
+    assert merged["scores"]["20"]["made"] == {"default": [1.0], "stack": [0.5]}
 
 
 def test_every_method_returns_probabilities(gold, pool):
-    labels = gold.Study(pool).label(np.arange(50), seed=0)
+    labels = gold.Study(pool).label(np.arange(50), 0, gold.METHODS)
+    assert set(labels) == set(gold.METHODS) - {"Snorkel"}
     for p in labels.values():
         np.testing.assert_allclose(p.sum(axis=1), 1)
 

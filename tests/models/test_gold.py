@@ -295,6 +295,16 @@ def test_a_class_that_nobody_votes_for():
     assert 0.02 < posterior[:, 2].mean() < 0.25  # a tenth of the gold labels have this class
 
 
+def test_one_class_on_every_item_is_reported():
+    """Votes without information: with gold labels, the frequent class is always more probable."""
+    rng = np.random.default_rng(0)
+    votes = rng.integers(0, 2, (400, 3))
+    gold = np.where(np.arange(400) < 200, (rng.random(400) < 0.2).astype(int), -1)
+    with pytest.warns(fs.exceptions.SourceWarning, match="every item with votes is labeled 0"):
+        model = fs.LabelModel().fit(votes, gold=gold)
+    assert (model.predict_proba(votes)[:, 0] > 0.5).all()
+
+
 def test_labels_of_one_class_or_fewer_than_five_warn():
     votes, y = biased_pool()
     ones = np.where((y == 1) & (np.arange(2_000) < 200), 1, -1)

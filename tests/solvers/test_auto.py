@@ -106,6 +106,48 @@ class TestLaws:
 class TestDefault:
     """Guarantees for users."""
 
+    def test_two_sources_that_cast_nearly_all_votes_leave_ties(self):
+        """One source votes "no" on almost everything, one at random, and two hardly vote."""
+        rng = np.random.default_rng(0)
+        y = (rng.random(3_000) < 0.1).astype(int)
+        votes = np.full((3_000, 4), -1, np.int8)
+        votes[rng.random(3_000) < 0.95, 0] = 0
+        votes[:, 1] = rng.random(3_000) < 0.4
+        votes[rng.random(3_000) < 0.02, 2] = 1
+        votes[rng.random(3_000) < 0.01, 3] = 1
+        model = fs.LabelModel().fit(votes)
+        np.testing.assert_array_equal(model.fit_.mixture.weights, np.ones((4, 2)))
+        np.testing.assert_allclose(accuracy(model.predict_proba(votes), y), accuracy(majority(votes), y))
+        assert model.diagnostics_.verdict.gain < 0.001
+
+    def test_dependent_pairs_count_against_the_verdict(self):
+        """On the biopsies, two of 21 pairs are dependent, and tables do not explain the votes."""
+        model = fs.LabelModel().fit(fs.datasets.load_breast_cancer().votes)
+        assert "2 dependent pairs" in model.reason_
+        assert not model.fit_.is_tested
+        votes, _ = panel(np.random.default_rng(0), 2_000, [0.8] * 7)
+        assert fs.LabelModel().fit(votes).fit_.is_tested
+
+    def test_three_sources_are_weighted(self):
+        votes, _ = panel(np.random.default_rng(0), 2_000, [0.9, 0.7, 0.6])
+        weights = vote_weights(Moments.of(votes), None).weights.mean(axis=1)
+        assert weights[0] > 1.2 * weights[2]
+
+    def test_a_given_balance_that_the_votes_show_changes_nothing(self):
+        """Only the tables use it; the pseudo-vote stays uniform."""
+        votes, _ = panel(np.random.default_rng(0), 2_000, [0.8] * 5, balance=[0.7, 0.3])
+        weights = vote_weights(Moments.of(votes), find_dependence(Moments.of(votes)).shared)
+        cast = (np.asarray(Moments.of(votes).vote_counts) * weights.weights).sum(axis=0)
+        shown = fs.LabelModel(class_balance=cast / cast.sum()).fit(votes)
+        np.testing.assert_allclose(shown.fit_.mixture.prior, [0.5, 0.5], atol=0.01)
+        rarer = fs.LabelModel(class_balance=[0.9, 0.1]).fit(votes)
+        assert rarer.fit_.mixture.prior[1] < 0.4
+
+    def test_a_balance_of_a_class_without_votes_does_not_outweigh_votes(self):
+        votes, _ = panel(np.random.default_rng(0), 500, [0.8] * 5)
+        model = fs.LabelModel(n_classes=3, class_balance=[0.45, 0.45, 0.1]).fit(votes)
+        assert (model.predict_proba(votes).argmax(axis=1) < 2).all()
+
     @pytest.mark.slow
     @pytest.mark.parametrize("m", [3, 5, 20])
     @pytest.mark.parametrize("n", [20, 200])

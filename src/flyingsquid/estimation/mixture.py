@@ -69,6 +69,9 @@ _UNIFORM_VOTES, _SEVERAL, _IMBALANCE = 20.0, 0.5, 0.12
 # If votes were asked for depending on earlier ones, agreement is estimated on complete items; half of it if a
 # source has this many votes there (with 100 instead, llm_civilcomments loses .4 points; crowd_rte: same).
 _COMPLETE_VOTES = 10.0
+# A given class balance relative to that of the votes is kept below this and above its inverse, because votes
+# for a class may be missing altogether (3 to 5: same).
+_MOST_RELATIVE = 3.0
 # Parts of the mixture with a smaller share than this are left out.
 _NEGLIGIBLE = 0.01
 # The gain must hold under tables of at least this share, and under weighted votes unless the tables have more
@@ -279,7 +282,7 @@ def _mix(
         without_votes=_without_votes(moments, pairs, balance, term, trust, weights),
         prior=None if balance is None else _prior(moments, balance, weights),
         tables=term,
-        trust=trust.share,
+        trust=_without_negligible(trust.share),
         anchored=anchored,
         anchored_share=float(anchored_share),
         majority=_without_negligible(dependence.contradiction),
@@ -289,11 +292,15 @@ def _mix(
 def _prior(moments: Moments, balance: Array, weights: VoteWeights) -> Array:
     """Return the distribution of the pseudo-vote that is added to every item if the class balance was given.
 
-    The votes of one-sided sources already reflect the balance, so the given balance is weighted by the share
-    of votes from other sources (otherwise, F1 decreases on census and spouse).
+    It is the given balance relative to that of the votes, so it changes nothing if they agree. The votes of
+    one-sided sources already reflect the balance, so the given balance is weighted by the share of votes from
+    other sources (otherwise, F1 decreases on census and spouse).
     """
+    cast = (np.asarray(moments.vote_counts, np.float64) * weights.weights).sum(axis=0)
+    relative = balance * cast.sum() / np.maximum(cast, 1e-300)
+    relative = np.clip(relative, 1 / _MOST_RELATIVE, _MOST_RELATIVE)
     share = _share_of_several(moments, weights)
-    return np.asarray(share * balance + (1 - share) / len(balance))
+    return np.asarray(share * relative / relative.sum() + (1 - share) / len(balance))
 
 
 def _share_of_several(moments: Moments, weights: VoteWeights) -> float:

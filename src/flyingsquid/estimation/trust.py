@@ -147,8 +147,9 @@ def _trust(
         found = Trust(1.0, shared_errors, misfit, n_tested)
     else:
         against, found = abstained, Trust(1.0)
-    share = _UNTESTED if against is None else min(most, probability_adequate(against))
     voting = several & (np.asarray(moments.vote_counts).sum(axis=1) > 0)
+    untested = _UNTESTED if voting.sum() >= _FEWEST_SOURCES else 0.0  # fewer do not determine tables
+    share = untested if against is None else min(most, probability_adequate(against))
     all_pairs = max(voting.sum() * (voting.sum() - 1) / 2, 1)
     share /= 1 + (dependence.n_pairs / all_pairs / _MANY_DEPENDENT) ** 8
     return Trust(float(share), found.shared_errors, found.misfit, found.n_tested)

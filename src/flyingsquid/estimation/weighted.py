@@ -19,6 +19,9 @@ _LEAST_SHARE = 0.01
 # Votes of one-sided sources are weighted by share**-power of their class; power 1 would balance the classes.
 _BALANCING = 1 / 3
 _RAREST = 0.01
+# Votes count equally if fewer sources than this cast nearly all votes, and by their weights from so many on
+# (docs/design/0009-default.md).
+_TWO_SOURCES, _THREE_SOURCES = 2.25, 2.75
 # A source is one-sided if voting for one class only had at most this probability by chance.
 _BY_CHANCE = 0.01
 
@@ -75,6 +78,13 @@ def vote_weights(moments: Moments, shared: Array | None) -> VoteWeights:
     informative = np.where(one_sided, 1 - np.minimum(moments.coverage, 1.0), 1.0) * counts
     weights *= informative[:, None]
     weights *= _against_frequent_classes(cast * informative[:, None], one_sided)
+    # The number of sources is the inverse of the sum of their squared shares of the votes. If two sources
+    # differ, their votes do not determine which of them is right.
+    voted = cast.sum(axis=1)
+    number = voted.sum() ** 2 / max(voted @ voted, 1e-300)
+    determined = max((number - _TWO_SOURCES) / (_THREE_SOURCES - _TWO_SOURCES), 0.0)
+    if determined < 1:
+        weights = (1 - determined) * counts[:, None] + determined * weights
     return VoteWeights(weights, one_sided, counts)
 
 
