@@ -5,7 +5,7 @@ from __future__ import annotations
 import gzip
 import json
 from collections.abc import Iterable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -80,11 +80,12 @@ ABLATIONS = {
 
 @dataclass(frozen=True, slots=True)
 class Split:
-    """Votes (n, m), gold labels (n,) with -1 for unknown ones, and the items' text if there is any."""
+    """Votes (n, m), gold labels (n,) with -1 for unknown ones, and texts and embeddings if there are any."""
 
     votes: Codes
     y: Codes
     texts: list[str] | None = None
+    embeddings: Array | None = None
 
     @property
     def balance(self) -> Array:
@@ -95,7 +96,10 @@ class Split:
 
 @dataclass(frozen=True, slots=True)
 class Dataset:
-    """One task. ``train`` is ``test`` if there is no train split; ``valid`` is None without gold labels."""
+    """One task. ``valid`` is None without gold labels.
+
+    Without a train split, ``train`` is the valid split without its gold labels, or else ``test``.
+    """
 
     name: str
     train: Split
@@ -133,8 +137,9 @@ def load(directory: Path, name: str) -> Dataset:
     splits = _read(directory, name)
     if "all" in splits:
         splits = _cut(splits["all"], _CUTS.get(name))
-    test = splits["test"]
-    return Dataset(name, splits.get("train", test), splits.get("valid"), test)
+    test, valid = splits["test"], splits.get("valid")
+    unlabeled = test if valid is None else replace(valid, y=np.full_like(valid.y, -1))
+    return Dataset(name, splits.get("train", unlabeled), valid, test)
 
 
 def load_uncut(directory: Path, name: str) -> tuple[Codes, Codes, Codes]:
@@ -166,10 +171,11 @@ def _read(directory: Path, name: str) -> dict[str, Split]:
 
 def _read_npz(path: Path) -> dict[str, Split]:
     texts = _read_texts(path.with_name("texts.jsonl.gz"))
+    embeddings = _read_embeddings(path.with_name("embeddings.npz"))
     with np.load(path) as data:
         keys = {"all": ""} if "L" in data else {s: f"_{s}" for s in ("train", "valid", "test")}
         return {
-            split: Split(data[f"L{key}"], data[f"Y{key}"], texts.get(split))
+            split: Split(data[f"L{key}"], data[f"Y{key}"], texts.get(split), embeddings.get(split))
             for split, key in keys.items()
             if f"L{key}" in data and f"Y{key}" in data
         }
@@ -183,6 +189,13 @@ def _read_texts(path: Path) -> dict[str, list[str]]:
                 record: dict[str, Any] = json.loads(line)
                 found.setdefault(record["split"], []).append(record["text"])
     return found
+
+
+def _read_embeddings(path: Path) -> dict[str, Array]:
+    if not path.is_file():
+        return {}
+    with np.load(path) as data:
+        return {key[2:] or "all": data[key].astype(np.float64) for key in data if key[:2] in ("E", "E_")}
 
 
 def _read_wrench(directory: Path) -> dict[str, Split]:
@@ -200,6 +213,11 @@ def _cut(pool: Split, sizes: tuple[int, int, int] | None) -> dict[str, Split]:
     order = np.random.default_rng(0).permutation(len(pool.y))
     rows = dict(zip(("train", "valid", "test"), np.split(order, np.cumsum(sizes))[:3], strict=True))
     return {
-        name: Split(pool.votes[at], pool.y[at], pool.texts and [pool.texts[i] for i in at])
+        name: Split(
+            pool.votes[at],
+            pool.y[at],
+            pool.texts and [pool.texts[i] for i in at],
+            None if pool.embeddings is None else pool.embeddings[at],
+        )
         for name, at in rows.items()
     }

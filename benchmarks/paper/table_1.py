@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import tempfile
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -37,9 +37,28 @@ from flyingsquid.graph import DependencyGraph
 from flyingsquid.models import LabelModel, SequenceLabelModel, to_training_set
 
 REPEATS = 7
+SEEDS = range(5)
 PEERS = {"snorkel": "DP", "hmm": "HMM"}
 PEER_SECONDS = 300  # CPU seconds per dataset
-GOALS = ("youtube", "commercial", "tennis", "basketball")
+# Why a row differs from the paper by more than two points.
+LABEL_MODEL_REASONS = {
+    "spouse": "the train split (22,254 items) is not public; fitted on the votes of the valid split",
+    "youtube": "other rules and splits (WRENCH); no setting reaches the paper's number on these votes",
+    "weather": "the public gold labels are an aggregate of these votes, so every label model is right",
+    "basketball": "other frames, five times as many, in an order in which the label changes once",
+}
+END_MODEL_REASONS = {
+    "spouse": "train split not public; features are those of the sentence, not of the pair of persons",
+    "youtube": "other rules and splits (WRENCH); a linear model instead of a fine-tuned network",
+    "weather": "50 items to score, gold labels that are an aggregate of the votes, no BERT fine-tuning",
+}
+NO_END_MODELS = (
+    ("Interviews", "votes and frames are not public"),
+    (
+        "Commercial, Tennis Rally, Basketball",
+        "images are not public; Table 2 has label models of real frames",
+    ),
+)
 _METHODS = {
     "MV": "majority vote",
     "DP": "DP: Snorkel",
@@ -67,13 +86,11 @@ def measure(setting: Setting) -> Outcome:
         name, found = dataset.name, answers.get(dataset.name, {})
         labels = _labels_of(dataset, setting, found)
         results["tasks"][name] = _label_models(dataset, labels)
-        # An end model needs text to train on that is not scored, and a valid split for the supervised one.
-        if (
-            dataset.train.texts is not None
-            and dataset.train is not dataset.test
-            and dataset.valid is not None
-        ):
-            results["end_models"][name] = _end_models(dataset, labels)
+        # An end model needs items to train on that are not scored, and a valid split for the supervised one.
+        if dataset.train is not dataset.test and dataset.valid is not None:
+            seeds = SEEDS[:1] if setting.quick else SEEDS
+            for features, X in _features(dataset).items():
+                results["end_models"][f"{name}, {features}"] = _end_models(dataset, labels, X, seeds)
         seconds[name] = {
             **_fit_seconds(dataset, 1 if setting.quick else REPEATS),
             **{PEERS[peer]: answer.fit_seconds for peer, answer in found.items() if not answer.failed},
@@ -166,24 +183,46 @@ def _label_models(dataset: Dataset, labels: _Labels) -> dict[str, Any]:
     return row
 
 
-def _end_models(dataset: Dataset, labels: _Labels) -> dict[str, float]:
-    """Return test F1 of a logistic regression on words, by the labels it is trained on.
-
-    Items without votes are not trained on. The supervised one is trained on the small valid split.
-    """
-    words = TfidfVectorizer(ngram_range=(1, 2), sublinear_tf=True).fit(dataset.train.texts)
-    splits = {"train": dataset.train, "valid": dataset.valid, "test": dataset.test}
-    X = {name: words.transform(split.texts) for name, split in splits.items() if split is not None}
-
-    def score(rows: Any, y: Any, weight: Any = None) -> float:
-        model = LogisticRegression(max_iter=2_000).fit(rows, y, sample_weight=weight)
-        return round(f1(np.asarray(model.predict_proba(X["test"])), dataset.test.y), 4)
-
-    found = {} if dataset.valid is None else {"TS": score(X["valid"], dataset.valid.y)}
-    for name, proba in labels.train.items():
-        chosen = to_training_set(X["train"], proba, votes=dataset.train.votes)
-        found[name] = score(*chosen.expanded())
+def _features(dataset: Dataset) -> dict[str, tuple[Any, Any, Any]]:
+    """Return features of the train, valid and test split by their name."""
+    splits = [split for split in (dataset.train, dataset.valid, dataset.test) if split is not None]
+    found: dict[str, Any] = {}
+    if all(split.embeddings is not None for split in splits):
+        found["embeddings"] = tuple(split.embeddings for split in splits)
+    if all(split.texts is not None for split in splits):
+        words = TfidfVectorizer(ngram_range=(1, 2), sublinear_tf=True).fit(dataset.train.texts)
+        found["words"] = tuple(words.transform(split.texts) for split in splits)
     return found
+
+
+def _end_models(
+    dataset: Dataset, labels: _Labels, X: tuple[Any, Any, Any], seeds: Iterable[int]
+) -> dict[str, list[float]]:
+    """Return test F1 of a logistic regression by the labels it is trained on: mean and standard deviation.
+
+    Every seed draws the training items with replacement. Items without votes are not trained on. The
+    supervised one is trained on the gold labels of the valid split.
+    """
+    X_train, X_valid, X_test = X
+    gold = np.empty(0) if dataset.valid is None else dataset.valid.y
+    found: dict[str, list[float]] = {}
+
+    def score(method: str, rows: Any, y: Any, weight: Any = None) -> None:
+        model = LogisticRegression(max_iter=2_000).fit(rows, y, sample_weight=weight)
+        found.setdefault(method, []).append(f1(np.asarray(model.predict_proba(X_test)), dataset.test.y))
+
+    for seed in seeds:
+        rng = np.random.default_rng(seed)
+        drawn = rng.integers(len(gold), size=len(gold))
+        score("TS", X_valid[drawn], gold[drawn])
+        drawn = rng.integers(len(dataset.train.votes), size=len(dataset.train.votes))
+        for name, proba in labels.train.items():
+            chosen = to_training_set(X_train[drawn], proba[drawn], votes=dataset.train.votes[drawn])
+            score(name, *chosen.expanded())
+    return {
+        name: [round(float(np.mean(values)), 4), round(float(np.std(values)), 4)]
+        for name, values in found.items()
+    }
 
 
 def _fit_seconds(dataset: Dataset, repeats: int) -> dict[str, float]:
@@ -231,10 +270,16 @@ split without gold labels. A tie counts as half right.
   Nothing else is tuned.
 - `LabelModel()` is this package's default: no gold labels, no tuning, single frames.
 """
+_COMPARISON = """\
+The label model as the paper tunes it, next to the paper's number. A reason is given if they differ by more
+than two points.
+"""
 _END_MODELS = """\
-The table shows the F1 on the test split of a logistic regression on words and pairs of words, trained on
-labels of the train split. *TS* is trained on the gold labels of the valid split. Only datasets whose train
-split has text are included. The paper's numbers are in parentheses; on weather it uses other features.
+The table shows the F1 on the test split in % of a logistic regression that is trained on labels of the train
+split: the mean and the standard deviation over {seeds} seeds, each of which draws the training items with
+replacement. *TS* is trained on the gold labels of the valid split. Features are sentence embeddings (MiniLM,
+not fine-tuned), or words and pairs of words. The paper's numbers are in parentheses. `spouse` has no train
+split, so the votes of the valid split take its place; of its gold labels only *TS* and the tuning know.
 """
 _TIMES = """\
 The table shows CPU seconds with one thread. *Ours* is the median of repeated fits by the mean over all
@@ -251,9 +296,12 @@ def render(results: Mapping[str, Any], timings: Mapping[str, Any]) -> str:
     size = max((row["search"]["candidates"] for row in tasks.values() if "search" in row), default=0)
     intro = _LABEL_MODELS.format(candidates=f"{size:,}", draws=size // 20 - 2)
     parts = ["## Label models", "", intro, _label_model_table(results), ""]
-    parts += ["## Compared with the paper", "", *_goals(tasks), ""]
+    parts += ["## Compared with the paper", "", _COMPARISON, _comparison(tasks), ""]
     if results["end_models"]:
-        parts += ["## End models", "", _END_MODELS, _end_model_table(results["end_models"]), ""]
+        intro = _END_MODELS.format(seeds=len(SEEDS))
+        parts += ["## End models", "", intro, _end_model_table(results["end_models"]), ""]
+        parts += ["Rows of the paper without end models here:", ""]
+        parts += [f"- {task}: {reason}." for task, reason in NO_END_MODELS] + [""]
     parts += ["## Fit time", "", _TIMES, _time_table(timings), ""]
     return "\n".join(parts)
 
@@ -280,43 +328,46 @@ def _cell(value: float | str | None, peers_ran: bool, method: str, chain: int) -
     return "no order" if method == "HMM" and chain == 1 else "no valid split"
 
 
-def _goals(tasks: Mapping[str, Any]) -> list[str]:
-    """Compare the tuned label model with the paper's, in one line per task."""
-    lines = []
-    for name in GOALS:
-        if name not in tasks or "search" not in tasks[name]:
+def _comparison(tasks: Mapping[str, Any]) -> str:
+    """Compare the tuned label model with the paper's, with a reason for each larger difference."""
+    rows = []
+    for name, row in tasks.items():
+        paper, tuned = TABLE_1[name].label_model, row["f1"].get("tuned")
+        if tuned is None:
+            rows.append([f"`{name}`", "-", f"{paper:.1f}", "-", "-", "no valid split to tune on"])
             continue
-        row, paper = tasks[name], TABLE_1[name].label_model
-        tuned, search, goal = 100 * row["f1"]["tuned"], row["search"], paper - 1
-        best = percent(search["best_on_test"])
-        if tuned >= goal:
-            verdict = f"reached: {tuned - paper:+.1f} relative to the paper's {paper:.1f}"
-        elif 100 * search["best_on_test"] < goal:
-            verdict = (
-                f"missed by {goal - tuned:.1f}. None of the {search['candidates']:,} settings reaches it on "
-                f"these votes: the best on the test split has {best}"
-            )
-        else:
-            verdict = (
-                f"missed by {goal - tuned:.1f}. One of the settings has {best} on the test split, but the "
-                f"valid split does not select it: the best there has {percent(search['valid_f1'])}"
-            )
+        search, difference = row["search"], 100 * tuned - paper
         setting = f"{_TRIPLETS[search['triplets']]}, P(class 1) = {search['balance']:.2f}"
-        lines.append(f"- `{name}`, goal {goal:.1f}: tuned {tuned:.1f} ({setting}), {verdict}.")
-    return lines
+        reason = LABEL_MODEL_REASONS.get(name, "") if abs(difference) > 2 else ""
+        if difference < -2:
+            reason += f" (best setting on the test split: {percent(search['best_on_test'])})"
+        rows.append(
+            [f"`{name}`", percent(tuned), f"{paper:.1f}", f"{difference:+.1f}", setting, reason.strip()]
+        )
+    head = ["task", "tuned", "paper", "difference", "chosen on the valid split", "reason"]
+    return table(head, rows)
 
 
 def _end_model_table(found: Mapping[str, Any]) -> str:
     methods = ("TS", "MV", "DP", "tuned", "default")
     rows = []
     for name, row in found.items():
-        paper = TABLE_1[name]
+        task = name.split(",")[0]
+        paper = TABLE_1[task]
         printed = (paper.supervised, paper.majority, paper.programming, paper.end_model)
         notes = [*(f" ({value:.1f})" for value in printed), ""]
-        cells = [percent(row.get(method)) + note for method, note in zip(methods, notes, strict=True)]
-        rows.append([f"`{name}`", *cells])
+        cells = [
+            ("-" if method not in row else f"{percent(row[method][0])} ± {percent(row[method][1])}") + note
+            for method, note in zip(methods, notes, strict=True)
+        ]
+        scores = (row.get(method) for method in methods[:4])
+        differs = any(
+            score is not None and abs(100 * score[0] - value) > 2
+            for score, value in zip(scores, printed, strict=True)
+        )
+        rows.append([name, *cells, END_MODEL_REASONS.get(task, "") if differs else ""])
     heads = ["TS: gold of valid", "majority vote", "DP: Snorkel", "paper's, tuned", "`LabelModel()`"]
-    return table(["task", *heads], rows)
+    return table(["task, features", *heads, "reason for differences"], rows)
 
 
 def _time_table(timings: Mapping[str, Any]) -> str:

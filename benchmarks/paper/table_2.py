@@ -30,6 +30,7 @@ from flyingsquid.exceptions import NotIdentifiableError
 from flyingsquid.models import LabelModel, OnlineLabelModel, to_training_set
 
 CHUNK = 100  # items per update of a label model on frames; also how often an online model is estimated again
+GOLD_EVERY = 100  # every hundredth train frame has a gold label in the stream with gold labels
 STEP = 20  # items that an end model is asked about before it is trained on them
 SEEDS = range(5)
 _METHODS = {
@@ -63,12 +64,15 @@ def _label_models(dataset: Dataset, quick: bool) -> dict[str, float | None]:
     votes = np.concatenate([train, dataset.test.votes])
     balance = None if dataset.valid is None else dataset.valid.balance
     labelers: dict[str, Callable[[], Array]] = {"majority vote": partial(add_one_shares, votes)}
-    for method in ("triplet", "weighted"):
+    for method, title in (("triplet", "triplet"), ("auto", "default")):
         labelers |= {
-            f"offline, {method}": partial(_offline, votes, method, balance),
-            f"online, {method}": partial(_online, votes, method, balance, 10_000),
-            f"online, {method}, auto": partial(_online, votes, method, balance, "auto"),
+            f"offline, {title}": partial(_offline, votes, method, balance),
+            f"online, {title}": partial(_online, votes, method, balance, 10_000),
+            f"online, {title}, window chosen": partial(_online, votes, method, balance, "auto"),
         }
+    gold = np.full(len(votes), -1, np.int8)
+    gold[: len(train) : GOLD_EVERY] = dataset.train.y[-len(train) :][::GOLD_EVERY]
+    labelers["online, default, with gold labels"] = partial(_online, votes, "auto", balance, 10_000, gold)
     found: dict[str, float | None] = {}
     for name, label in labelers.items():
         try:
@@ -82,9 +86,15 @@ def _offline(votes: Codes, method: Any, balance: Array | None) -> Array:
     return np.asarray(LabelModel(method=method, class_balance=balance).fit(votes).predict_proba(votes))
 
 
-def _online(votes: Codes, method: Any, balance: Array | None, window: Any) -> Array:
+def _online(
+    votes: Codes, method: Any, balance: Array | None, window: Any, gold: Codes | None = None
+) -> Array:
     model = OnlineLabelModel(window, method=method, class_balance=balance, n_classes=2)
-    return np.concatenate([model.update(part) for part in _chunks(votes, CHUNK)])
+    parts = _chunks(votes, CHUNK)
+    if gold is None:
+        return np.concatenate([model.update(part) for part in parts])
+    pairs = zip(parts, _chunks(gold, CHUNK), strict=True)
+    return np.concatenate([model.update(part, gold=labels) for part, labels in pairs])
 
 
 def _chunks(rows: Codes, size: int) -> Iterator[Codes]:
@@ -193,8 +203,8 @@ _LABEL_MODELS = f"""\
 
 The table shows the F1 on the test split in %. The frames of the train split and then of the test split
 are one stream, labeled once in chunks of {CHUNK}; *offline* is one fit on the entire stream. All models
-are given the class balance of the valid split. Windows are 10,000 frames, or chosen by the model
-(*auto*). The ends of videos are not known.
+are given the class balance of the valid split. Windows are 10,000 frames, or chosen by the model. *With gold
+labels*: every {GOLD_EVERY}th train frame comes with its gold label. The ends of videos are not known.
 """
 _END_MODELS = f"""\
 ## Streaming end models
@@ -209,10 +219,13 @@ again every {CHUNK} items. *TS* is the best here and the worst in the paper, bec
 few weights needs only some hundred gold labels, and a deep network needs more.
 """
 _PAPER = """\
-## The paper
+## Compared with the paper
 
-These are the paper's results for streaming end models on images, which are not available. (The paper states a
-gain of 25.2 over TS on tennis, but its numbers differ by 41.2.)
+The paper's numbers are the F1 of streaming end models on images. The images are not public, so the closest
+numbers here are those of label models on the same kind of frames, from the first table. They differ by more
+than two points because a label model uses votes only, and an end model uses the image; on basketball also
+because the public frames are others, five times as many. (The paper states a gain of 25.2 over TS on tennis,
+but its numbers differ by 41.2.)
 """
 
 
@@ -231,9 +244,16 @@ def render(results: Mapping[str, Any], timings: Mapping[str, Any]) -> str:  # no
         [f"`{name}`", *(f"{percent(mean)} ± {percent(deviation)}" for mean, deviation in row.values())]
         for name, row in results["end_models"].items()
     ]
-    paper = [[f"`{name}`", *(f"{value:.1f}" for value in row)] for name, row in TABLE_2.items()]
+    paper = []
+    for name, row in TABLE_2.items():
+        found = results["label_models"].get(name, {})
+        ours = [
+            percent(found.get(method)) for method in ("majority vote", "online, triplet", "online, default")
+        ]
+        paper.append([f"`{name}`", *(f"{value:.1f}" for value in row), *ours])
     parts += [_END_MODELS, table(["stream", *heads], end_models), ""]
-    parts += [_PAPER, table(["task", *heads[:3]], paper), ""]
+    ours = ["majority vote here", "online, triplet here", "online, default here"]
+    parts += [_PAPER, table(["task", *heads[:3], *ours], paper), ""]
     return "\n".join(parts)
 
 

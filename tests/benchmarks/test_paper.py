@@ -168,9 +168,19 @@ def test_tables_of_real_votes_use_the_datasets_that_are_found(command, wrench, t
 
 
 @pytest.mark.filterwarnings("ignore::flyingsquid.exceptions.SourceWarning")
-def test_a_dataset_without_a_train_split_has_no_end_models(wrench):
-    """Its label models are fitted on the test split; end models would be scored on their training text."""
+def test_the_valid_split_without_gold_labels_replaces_a_missing_train_split(wrench):
     (wrench / "youtube" / "train.json").unlink()
+    dataset = data.load(wrench, "youtube")
+    assert (dataset.train.y == -1).all()
+    np.testing.assert_array_equal(dataset.train.votes, dataset.valid.votes)
+    assert list(table_1.measure(Setting(wrench, quick=True)).results["end_models"]) == ["youtube, words"]
+
+
+@pytest.mark.filterwarnings("ignore::flyingsquid.exceptions.SourceWarning")
+def test_a_dataset_with_a_test_split_only_has_no_end_models(wrench):
+    """Its label models are fitted on the test split; end models would be scored on their training text."""
+    for split in ("train", "valid"):
+        (wrench / "youtube" / f"{split}.json").unlink()
     dataset = data.load(wrench, "youtube")
     assert dataset.train is dataset.test
     assert table_1.measure(Setting(wrench, quick=True)).results["end_models"] == {}
@@ -319,7 +329,7 @@ def test_rates_are_those_of_the_theorems():
 
 
 def test_the_figure_on_drift_shows_what_the_paper_found():
-    found = saved("drift")["results"]
+    found = saved("drift")["results"]["simulated"]
     assert set(found) == set(drift.DRIFTS)
     for name in ("none", "limited"):  # offline wins or ties
         assert -1 <= found[name]["auto_minus_offline"] <= 0.1
@@ -339,11 +349,12 @@ def test_random_votes_cost_more_than_any_method_gains():
 def test_label_models_minus_the_papers():
     tasks = saved("table-1")["results"]["tasks"]
     assert set(tasks) == set(TABLE_1)
-    for name in ("tennis", "commercial"):
+    for name in ("spouse", "tennis", "commercial"):
         assert 100 * tasks[name]["f1"]["tuned"] >= TABLE_1[name].label_model - 1
     page = (PAGES / "table-1.md").read_text("utf-8")
-    for name in ("youtube", "basketball"):
-        assert re.search(rf"`{name}`, goal .* missed by", page)
+    for name, task in TABLE_1.items():
+        differs = abs(100 * tasks[name]["f1"]["tuned"] - task.label_model) > 2
+        assert (table_1.LABEL_MODEL_REASONS.get(name, "no reason") in page) == differs
 
 
 @needs_data
