@@ -149,6 +149,17 @@ def test_one_judge_is_asked_about_everything():
     assert run.counts["answered"].tolist() == [50]
 
 
+def test_no_label_is_certain_if_the_pilot_does_not_test_the_judges():
+    """400 workers with about 3 votes each in the pilot."""
+    rng = np.random.default_rng(0)
+    sample = fs.datasets.simulate(2_000, [0.95] * 400, random_state=rng)
+    seen = rng.random((2_000, 400)) < 6 / 400
+    votes = fs.Votes(np.where(seen, sample.votes.codes, -1), (0, 1))
+    found = fs.judges.simulate_asking(votes, sample.y, stop_at=0.9, pilot=200, available=seen)
+    assert "certain" not in found.asking.outcomes
+    assert found.asking.calls < seen.sum()
+
+
 def test_a_single_class_and_a_crowd():
     rng = np.random.default_rng(0)
     codes = np.where(rng.random((500, 30)) < 0.2, 0, -1).astype(np.int8)

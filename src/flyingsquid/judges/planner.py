@@ -42,8 +42,9 @@ _CHANGED_SHARE = 0.5
 # If tables explain the votes and have more than this share in the posterior, estimated errors are reliable,
 # and items stop only when they are certain.
 _TRUSTED = 0.5
-# With fewer votes per judge in the pilot, nothing tests the tables: no item is certain, and the label model tests
-# them on all items (crowd_adult has 2 votes per worker in a pilot of 200: 29% of its certain labels were wrong).
+# With fewer votes per judge in the pilot, nothing tests the tables: no item is certain, and the label model
+# tests them on all items. In a pilot of 200 items, workers of crowd_adult have 2 votes, and 29% of the labels
+# that were called certain were wrong.
 _MIN_PILOT_VOTES = 20
 # Judges that share this much are near-copies, as in the label model.
 _COPIES = 0.9
