@@ -43,7 +43,7 @@ def test_analyze_as_json(folder):
     assert found["sources"]["name"] == list(NAMES)
     assert len(found["pairs"]["source"]) == 3
     assert found["comparison"]["n_gold"] == 150
-    assert found["words"][0].startswith("5 sources on 300 items")
+    assert found["findings"][0].startswith("5 sources on 300 items")
 
 
 def test_analyze_by_a_kept_model_and_without_any(folder):

@@ -424,7 +424,7 @@ def test_errors_that_persist_are_seen_and_tempered():
     assert plain.temper_ == 1
     assert np.mean(plain.excess_correlation_) > 0.3
     assert 0.2 < tempered.temper_ < 0.6
-    assert "errors persist from task to task" in plain.diagnostics_.verdict.words
+    assert "errors persist from task to task" in plain.diagnostics_.verdict.text
 
     def log_loss(model):
         return -np.mean(np.log(np.take_along_axis(model.predict_proba(votes), truths[:, :, None], axis=2)))

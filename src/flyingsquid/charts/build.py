@@ -137,7 +137,7 @@ def explanation_chart(why: Explanation | VoteCount, most: int) -> BarChart:
     is_count = isinstance(why, VoteCount)
     # Shares of votes have no sign: those for other classes count against the label.
     signed = [-c.adds if is_count and c.vote != why.predicted else c.adds for c in why.contributions]
-    names = [f"{c.source}: {c.said}" for c in why.contributions]
+    names = [f"{c.source}: {c.shown_vote}" for c in why.contributions]
     rest = len(signed) - most
     if rest > 0:
         names[most:], signed[most:] = [f"{rest:,} more"], [float(sum(signed[most:]))]

@@ -81,7 +81,7 @@ class _Findings:
     pairs : Table of pairs that agree; None for very many sources
     agrees : bool
         Whether one of these agrees more often than by chance.
-    words : list of sentences
+    findings : list of sentences
     balance : str
         Class balance of the model; empty without one.
     balance_facts : dict
@@ -96,7 +96,7 @@ class _Findings:
     sources: Table
     pairs: Table | None
     agrees: bool
-    words: list[str]
+    findings: list[str]
     balance: str
     balance_facts: dict[str, Any]
     comparison: Comparison | None
@@ -110,7 +110,7 @@ class _Findings:
             "looked_at": self.n_sampled or self.file.n_items,
             "sources": self.sources.to_dict(),
             "pairs": None if self.pairs is None else self.pairs.to_dict(),
-            "words": self.words,
+            "findings": self.findings,
             **self.balance_facts,
             "comparison": None if self.comparison is None else describe_comparison(self.comparison),
             "panel": None if self.panel is None else self.panel.to_dict(),
@@ -141,7 +141,7 @@ def _analyze(loaded: LoadedVotes, model: Any, most_pairs: int) -> _Findings:
         sources=summarize(votes, gold, model=model),
         pairs=pairs,
         agrees=agrees,
-        words=found.sentences(),
+        findings=found.sentences(),
         balance="" if model is None else describe_balance(model),
         balance_facts=balance_facts(model),
         comparison=found.comparison,
@@ -164,7 +164,7 @@ def _print(found: _Findings, console: Console) -> None:
         console.echo("\nPairs that agree most beyond chance:")
         console.table(found.pairs)
     console.echo("\nFindings:")
-    for sentence in found.words:
+    for sentence in found.findings:
         console.echo(f"- {sentence}")
     if found.comparison is not None and found.comparison.model is not None:
         console.echo()

@@ -65,7 +65,7 @@ class Verdict:
         that could not be tested or did not hold. "no signal": chance could explain how often the
         sources agree.
         "contradictory": two groups of sources disagree, and the votes do not show which is right.
-    words : str
+    text : str
     gain : float
         Estimated accuracy of the model minus that of majority vote, which depends on the assumptions of the
         model.
@@ -74,7 +74,7 @@ class Verdict:
     """
 
     kind: VerdictKind
-    words: str
+    text: str
     gain: float
     gain_interval: tuple[float, float] | None = None
 
@@ -84,20 +84,20 @@ class Verdict:
         return self.kind == "recommended"
 
     def __str__(self) -> str:
-        return self.words
+        return self.text
 
     def to_meta(self) -> list[Any]:
         """Return JSON values."""
         interval = None if self.gain_interval is None else list(self.gain_interval)
-        return [self.kind, self.words, self.gain, interval]
+        return [self.kind, self.text, self.gain, interval]
 
     @classmethod
     def from_meta(cls, meta: Any) -> Verdict:
         """Build from the result of :meth:`to_meta`."""
         check_fields({"verdict": meta}, {"verdict": VERDICT})
-        kind, words, gain, interval = meta
+        kind, text, gain, interval = meta
         ends = None if interval is None else (float(interval[0]), float(interval[1]))
-        return cls(kind, words, float(gain), ends)
+        return cls(kind, text, float(gain), ends)
 
 
 VERDICT = sequence_of(
@@ -326,8 +326,8 @@ def no_better(gain: float, accuracies: Array, coverage: Array) -> Verdict:
 def unproven(gain: float, doubts: Sequence[str], interval: tuple[float, float] | None = None) -> Verdict:
     """Return the verdict that the gain is uncertain, with the reasons."""
     reasons = " and ".join(doubts)
-    words = f"Unproven: {_claim(gain, interval)}, but {reasons}. Compare with some gold labels before use."
-    return Verdict("unproven", words, gain, interval)
+    text = f"Unproven: {_claim(gain, interval)}, but {reasons}. Compare with some gold labels before use."
+    return Verdict("unproven", text, gain, interval)
 
 
 def recommend_mixture(
@@ -366,18 +366,18 @@ def recommend_mixture(
         Whether the sources agree only as often as expected by chance.
     """
     if by_chance:
-        words = (
+        text = (
             "No signal: chance could explain how often the sources agree, so nothing shows that the labels "
             "are better than guesses."
         )
-        return Verdict("no signal", words, gain, interval)
+        return Verdict("no signal", text, gain, interval)
     if is_contradictory:
-        words = (
+        text = (
             "Contradictory: two groups of sources disagree, and the votes do not show which group is right. "
             "Labels follow the majority vote; only gold labels can decide. fs.suggest_items(model, votes, "
             "10) lists the items that tell the two apart."
         )
-        return Verdict("contradictory", words, gain, interval)
+        return Verdict("contradictory", text, gain, interval)
     if gain < _WORTH_HAVING:
         return replace(no_better(gain, accuracies, coverage), gain_interval=interval)
     doubts = []

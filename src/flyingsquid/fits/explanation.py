@@ -45,7 +45,7 @@ class Contribution:
     adds: float
 
     @property
-    def said(self) -> Scalar:
+    def shown_vote(self) -> Scalar:
         """The vote as a cell: the class label, ``"no vote"``, or ``"no vote (refused)"``."""
         if not self.reason:
             return as_scalar(self.vote)
@@ -117,7 +117,7 @@ class Explanation(_Explained):
 
     def table(self) -> Table:
         """Return the prior, then the sources, strongest first; the column ``adds`` sums to the log odds."""
-        rows = tuple((c.source, c.said, c.adds) for c in self.contributions)
+        rows = tuple((c.source, c.shown_vote, c.adds) for c in self.contributions)
         rival = "" if self.against is None else f" against {as_scalar(self.against)}"
         return Table(
             ("source", "vote", "adds"),
@@ -172,7 +172,7 @@ class VoteCount(_Explained):
 
     def table(self) -> Table:
         """Return one row per vote, those for the predicted class first."""
-        rows = tuple((c.source, c.said, c.adds) for c in self.contributions)
+        rows = tuple((c.source, c.shown_vote, c.adds) for c in self.contributions)
         footnotes = (self.sentence(),)
         return Table(("source", "vote", "adds"), rows, footnotes=footnotes, formats=("", "", ".2f"))
 
@@ -266,7 +266,7 @@ def explain_on_graph(
         digits = np.maximum(codes_row[list(sources)], -1).astype(np.intp) + 1
         state = int(digits @ (n_classes + 1) ** np.arange(len(sources)))
         parts = [contribution(names[i], codes_row[i], classes, 0.0) for i in sources]
-        words = ", ".join(str(part.said) for part in parts)
+        words = ", ".join(str(part.shown_vote) for part in parts)
         adds = float(table[best, state] - table[second, state])
         said.append(Contribution(" & ".join(part.source for part in parts), words, "", adds))
     for i in emissions.tasks[task]:
