@@ -224,6 +224,9 @@ class Fit(ABC):
     def __post_init__(self) -> None:
         object.__setattr__(self, "confusion", ConfusionTables.of(self.confusion))
 
+    def __getstate__(self) -> dict[str, Any]:
+        return vars(self).copy()  # in one step, because another thread may add a cached property
+
     # ------------------------------------------------------------------ inference
 
     @abstractmethod

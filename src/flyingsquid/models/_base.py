@@ -185,6 +185,9 @@ class FittedParameters:
 
     fit: Fit
 
+    def __getstate__(self) -> dict[str, Any]:
+        return vars(self).copy()  # in one step, because another thread may add a cached property
+
     @cached_property
     def interval(self) -> NDArray[np.float64]:
         interval = self.fit.accuracy_intervals()

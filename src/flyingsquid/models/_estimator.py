@@ -120,7 +120,8 @@ class Estimator:
         return self.__dict__.setdefault("_learning", threading.RLock()) if lock is None else lock
 
     def __getstate__(self) -> dict[str, Any]:
-        return {name: value for name, value in vars(self).items() if name != "_learning"}
+        state = vars(self).copy()  # in one step, because another thread may add the lock
+        return {name: value for name, value in state.items() if name != "_learning"}
 
     # ------------------------------------------------------------------ for scikit-learn
 
