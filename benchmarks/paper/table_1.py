@@ -279,7 +279,7 @@ The table shows the F1 on the test split in % of a logistic regression that is t
 split: the mean and the standard deviation over {seeds} seeds, each of which draws the training items with
 replacement. *TS* is trained on the gold labels of the valid split. Features are sentence embeddings (MiniLM,
 not fine-tuned), or words and pairs of words. The paper's numbers are in parentheses. `spouse` has no train
-split, so the votes of the valid split take its place; of its gold labels only *TS* and the tuning know.
+split, so the votes of the valid split take its place. Only *TS* and the tuning use its gold labels.
 """
 _TIMES = """\
 The table shows CPU seconds with one thread. *Ours* is the median of repeated fits by the mean over all

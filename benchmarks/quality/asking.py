@@ -190,9 +190,10 @@ _TAIL = """## How to read it
 - Estimated errors come from the label model. If judges share a bias, as on `llm_civilcomments`, no estimate
   from votes shows it. On simulated independent judges the estimates hold.
 - **Not met: `crowd_adult`.** A pilot of 200 items holds two votes per worker, too few to test whether workers
-  err independently. The label model then trusts its tables, and calls items certain that are not; the same
-  happens on `crowd_dog`. Do not rely on certain items of a crowd in which workers have fewer than about 30
-  votes in the pilot. Panels in which every judge answers every pilot item are not affected.
+  err independently. So no item is called certain (with fewer than 20 votes per judge in the pilot), and
+  items stop when further votes hardly change their label. On `crowd_dog`, which was measured before this
+  rule, too many items were called certain. Panels in which every judge answers every pilot item are not
+  affected.
 - Gold labels make the label model bolder: more items become certain, and on `llm_rewardbench2_pairs` more of
   them are wrong than the target allows.
 - Clean panels lose more accuracy than half a point at `stop_at=0.95`, by request: 5% error is allowed, and
