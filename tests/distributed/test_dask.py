@@ -253,6 +253,7 @@ def test_labels_that_cannot_be_made_say_the_partition(client, codes):
         named.predict_proba(frame).compute()
 
 
+@pytest.mark.filterwarnings("ignore:With the gold labels")  # all items get one class
 def test_gold_labels_join_by_identifier(client, codes):
     ids = [f"item {i}" for i in range(len(codes))]
     gold = {ids[i]: int(i % 3 == 0) for i in range(0, len(codes), 25)}

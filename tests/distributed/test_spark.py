@@ -87,6 +87,7 @@ def test_counts_of_fifty_partitionings(spark, codes):
         parts.unpersist()
 
 
+@pytest.mark.filterwarnings("ignore:With the gold labels")  # all items get one class
 def test_gold_labels_join_by_identifier(spark, codes):
     ids = [f"item {i}" for i in range(len(codes))]
     gold = {ids[i]: int(i % 3 == 0) for i in range(0, len(codes), 25)}

@@ -331,6 +331,12 @@ def test_structure_is_learned_the_same(storage, sample):
     assert_same_in(storage, structure, *sample)
 
 
+def panel_of(votes: fs.Votes) -> fs.Votes:
+    """Return votes whose sources are judges, two columns each."""
+    columns = range(votes.n_sources)
+    return votes.with_structure([{"judge": f"judge {i // 2}", "order": f"order {i % 2}"} for i in columns])
+
+
 ANALYSIS: dict[str, Question] = {
     "agreement": lambda v, _: fs.analysis.agreement(v),
     "agreement, counts": lambda v, _: fs.analysis.agreement(fs.Moments.of(v)),
@@ -354,6 +360,8 @@ ANALYSIS: dict[str, Question] = {
     "labels_saved": lambda v, y: str(
         fs.analysis.labels_saved(fitted(v), v[:150], np.arange(150)[:, None] % 7, y[:150], random_state=0)
     ),
+    "panel_report": lambda v, _: str(fs.analysis.panel_report(panel_of(v))),
+    "replicates": lambda v, _: str(fs.analysis.replicates(panel_of(v))),
     "leave_one_out": lambda v, y: str(fs.analysis.leave_one_out(fitted(v, method="weighted"), v, y)),
     "suggest_items": lambda v, y: str(fs.analysis.suggest_items(fitted(v), v, 5, random_state=0)),
     "summarize": lambda v, y: str(fs.summarize(v, y)),

@@ -224,7 +224,7 @@ def panel_report(
     >>> votes = fs.Votes.from_panel(np.where(right, y[:, None, None], 1 - y[:, None, None]))
     >>> report = fs.analysis.panel_report(votes, costs={f"judge {j}": 0.01 for j in range(4)})
     >>> report.redundant, report.cost
-    (('judge 3',), 32.0)
+    ((), 32.0)
     """
     structure = _require_structure(votes)
     if model is None:
