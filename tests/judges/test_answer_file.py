@@ -131,7 +131,7 @@ def test_other_files_are_not_written_to(tmp_path):
         with pytest.raises(ModelFileError, match="line 1 is not the header"):
             count_asks(path, ["x"])
         assert path.read_text() == content
-    with pytest.raises(ModelFileError, match="cannot be stored there"):
+    with pytest.raises(ModelFileError, match="cannot be written"):
         count_asks(tmp_path / "missing" / "answers.jsonl", ["x"])
 
 

@@ -56,7 +56,7 @@ class AnswerFile:
         try:
             self._file: BinaryIO | None = open(self.path, "a+b", buffering=0)  # noqa: SIM115
         except OSError as error:
-            raise ModelFileError(f"{self.path}: answers cannot be stored there: {error}") from error
+            raise ModelFileError(f"{self.path}: answers cannot be written: {error}") from error
         try:
             if not try_lock(self._file):
                 raise ModelFileError(

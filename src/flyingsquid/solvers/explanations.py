@@ -59,7 +59,7 @@ def choose_by_gold(plain: WeightedFit, data: FitData, own: Array) -> tuple[Weigh
     -------
     WeightedFit, array of shape (g, K)
         The fit along the direction that gold labels favor, and the posterior of each item by a direction that
-        was estimated without it. The arguments, if one factor suffices or gold labels favor them.
+        was estimated without it. Both are unchanged if one factor suffices or gold labels favor them.
     """
     items, factors = data.labeled, fit_factors(data.moments)
     if items is None or factors is None or factors.rank < 2:
