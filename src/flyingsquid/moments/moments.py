@@ -212,7 +212,7 @@ class Moments:
     def _all_pairs(self) -> PairCounts:
         if len(self._plan.pair_sets[0]) < self._plan.n_sources:
             raise IncompatibleError(
-                "Counts on a graph of several tasks hold only the pairs that the graph needs. Use `table` or "
+                "Counts on a graph of several tasks contain only pairs that the graph needs. Use `table` or "
                 "`select` for some sources, or count the votes without a graph."
             )
         return self._pairs[0]

@@ -97,7 +97,7 @@ class PairCounts(ABC):
 
     @abstractmethod
     def agreement(self) -> NDArray[Any]:
-        """Return the items on which both sources cast the same vote, shape (m, m)."""
+        """Return the number of items on which both sources cast the same vote, shape (m, m)."""
 
     @abstractmethod
     def compare(self) -> PairAgreement:

@@ -262,6 +262,6 @@ def _numbered(cells: list[Any], name: str) -> tuple[list[Any], list[int]]:
         numbers = [position.setdefault(cell, len(position)) for cell in cells]
     except TypeError as error:
         raise VotesError(
-            f"Column {format_value(name)} must hold strings or numbers.", parameter="scores"
+            f"Column {format_value(name)} must contain strings or numbers.", parameter="scores"
         ) from error
     return list(position), numbers
