@@ -107,7 +107,7 @@ class VoteReader(Estimator):
 
     @abstractmethod
     def _to_state(self) -> State:
-        """Return arrays and JSON values that hold the fitted model."""
+        """Return the fitted model as arrays and JSON values."""
 
     def __sklearn_is_fitted__(self) -> bool:
         return hasattr(self, "vote_schema_")
