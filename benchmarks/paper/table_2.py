@@ -224,8 +224,8 @@ _PAPER = """\
 The paper's numbers are the F1 of streaming end models on images. The images are not public, so the closest
 numbers here are those of label models on the same kind of frames, from the first table. They differ by more
 than two points because a label model uses votes only, and an end model uses the image; on basketball also
-because the public frames are others, five times as many. (The paper states a gain of 25.2 over TS on tennis,
-but its numbers differ by 41.2.)
+because the public frames differ, and there are five times as many. (The paper states a gain of 25.2 over TS
+on tennis, but its numbers differ by 41.2.)
 """
 
 

@@ -174,7 +174,7 @@ item, until the label is certain or settled ([guide](../guides/judges.md#ask-few
 recorded votes with `fs.judges.simulate_asking`, a pilot of {pilot} items, and parameters learned only from
 votes that were asked for. Numbers are means of {few} shuffles of the items; there is one shuffle for crowds
 with more than 500 workers. In a crowd, the judges of an item are the workers who answered it.
-`benchmarks/quality/asking.py` makes this page.
+`benchmarks/quality/asking.py` writes this page.
 
 The goals: at most half of the calls for an accuracy within half a point of asking everybody, and a realized
 error of certain items at most one point above the target of 5% on panels without a shared bias.
@@ -182,22 +182,23 @@ error of certain items at most one point above the target of 5% on panels withou
 
 _TAIL = """## How to read it
 
-- The pilot counts. In crowds of 500 to 1,000 items it is a fifth to two fifths of all calls, which no policy
-  can save. With two or three votes per item, as in `crowd_labelme`, there is little to save after that.
+- Calls of the pilot are included. In crowds of 500 to 1,000 items, they are a fifth to two fifths of all
+  calls, which no policy can save. With two or three votes per item, as in `crowd_labelme`, there is little to
+  save after that.
 - **Certain** items have an estimated error below the target of 5%. **Settled** items do not, but of the pilot
   items that stopped in the same way, at most 2.5% got another label when everybody was asked. Their error is
-  what the panel gets wrong together: compare it with asking everybody, not with the target.
+  that of the whole panel: compare it with asking everybody, not with the target.
 - Estimated errors come from the label model. If judges share a bias, as on `llm_civilcomments`, no estimate
-  from votes shows it. On simulated independent judges the estimates hold.
-- **Not met: `crowd_adult`.** A pilot of 200 items holds two votes per worker, too few to test whether workers
-  err independently. So no item is called certain (with fewer than 20 votes per judge in the pilot), and
+  from votes shows it. For simulated independent judges, the estimates are accurate.
+- **Not met: `crowd_adult`.** A pilot of 200 items has two votes per worker, too few to test whether errors of
+  workers are independent. So no item is called certain (with fewer than 20 votes per judge in the pilot), and
   items stop when further votes hardly change their label. On `crowd_dog`, which was measured before this
   rule, too many items were called certain. Panels in which every judge answers every pilot item are not
   affected.
-- Gold labels make the label model bolder: more items become certain, and on `llm_rewardbench2_pairs` more of
+- With gold labels, the label model calls more items certain, and on `llm_rewardbench2_pairs` more of
   them are wrong than the target allows.
-- Clean panels lose more accuracy than half a point at `stop_at=0.95`, by request: 5% error is allowed, and
-  asking everybody would have 1%. Pass a higher `stop_at`.
+- Clean panels lose more accuracy than half a point at `stop_at=0.95`, as requested: 5% error is allowed, and
+  asking everybody gives 1%. Pass a higher `stop_at`.
 
 ## What was decided on the design half
 

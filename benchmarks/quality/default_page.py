@@ -25,7 +25,7 @@ INTRODUCTION = """\
 # Accuracy on real datasets
 
 This page compares the default, `LabelModel()`, with majority vote, with the other methods of this package
-and with other label models, on real votes. `auto` is the default. No method sees a gold label. {status}
+and with other label models, on real votes. `auto` is the default. No method uses gold labels. {status}
 
 Written by `python -m benchmarks.quality.default_table --save`
 ([script](../../benchmarks/quality/default_table.py); results: {files}).

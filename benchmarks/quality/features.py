@@ -160,7 +160,7 @@ HEADER = f"""# Votes and features together
 This page measures `LabelModel().fit(votes, features=X)` ([guide](../guides/features.md),
 [design](../design/0017-features.md)). Items are those with features: MiniLM embeddings of the text, or
 the table features of `census`. They are fitted and scored as one pool, without gold labels and with
-{N_GOLD} random gold labels (the others are scored). Accuracy shares ties, so an item without votes counts
+{N_GOLD} random gold labels (the others are scored). Ties share the credit, so an item without votes counts
 1/K for votes only. F1 is that of the second class, or the mean over the classes if there are more than
 two.
 

@@ -209,11 +209,11 @@ are more than two. If there are more than {_MOST_SCORED:,} items to score, a fix
 Written by `python -m benchmarks.quality.gold --save` ([script](../../benchmarks/quality/gold.py),
 [results](../../benchmarks/results/gold.json)).
 
-- default: the label-free fit, which sees no gold label;
+- default: the fit without gold labels;
 - logistic regression: scikit-learn on one-hot votes, trained on the gold labels, C by cross-validation;
 - Snorkel: Snorkel's LabelModel with the class balance of {_SNORKEL_SIZE} gold labels, one draw. If it takes
   more than {_SNORKEL_LIMIT} CPU seconds, majority vote is scored instead;
-- Dawid-Skene: `method="em"`, which holds the gold labels during its passes;
+- Dawid-Skene: `method="em"`, which keeps the gold labels fixed during its passes;
 - stack: logistic regression on the log odds of the default and of the vote share, and on the votes.
 
 """

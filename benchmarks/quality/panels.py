@@ -252,7 +252,7 @@ def render(results: dict[str, Any]) -> str:
         f"With the ten items that `fs.suggest_items` lists: {_percent(bar['suggested'])}. With one trusted "
         f"judge (GPT-4/Vanilla): {_percent(bar['trusted'])}. If judges of one model share their weight: "
         f"{_percent(bar['families'])}. The votes have {bar['rank']} large factors. {bar['bound']['held']} of "
-        f"{bar['bound']['judges']} judges do not exceed the accuracy that their self-agreement admits.",
+        f"{bar['bound']['judges']} judges do not exceed the accuracy bound given by their self-agreement.",
         "",
         "## Judges without a shared bias",
         "",

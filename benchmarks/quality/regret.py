@@ -368,7 +368,7 @@ def page(found: Mapping[str, Mapping[str, Mapping[str, Any]]], commit: str) -> s
         "Their names are those of that commit: `consensus` is now called `weighted`, `triplet_mean` is",
         "`triplet`, and `anchored` is part of the default. A method that raises an error counts as majority",
         "vote. Ties and items without votes get the expected score of a random choice. Real datasets are",
-        "those of the [design half](halves.md). No method sees a gold label.",
+        "those of the [design half](halves.md). No method uses gold labels.",
         "",
         "Written by `python -m benchmarks.quality.regret --save` "
         "([script](../../benchmarks/quality/regret.py), [results](../../benchmarks/results/regret.json)).",

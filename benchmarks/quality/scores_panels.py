@@ -298,9 +298,9 @@ HEADER = """# Scores of judges
 Printed by `python -m benchmarks.quality.scores_panels`
 ([script](../../benchmarks/quality/scores_panels.py)).
 
-[`fs.ScoreModel`](../guides/scores.md) compared with what people do with scores today. No method sees a gold
-label. Both panels are for design ([halves](halves.md)), so these are results on the data on which the
-shrinkage of weights was chosen.
+[`fs.ScoreModel`](../guides/scores.md) compared with common methods of combining scores. No method uses gold
+labels. Both panels are in the design half ([halves](halves.md)), so these are results on the data on which
+the shrinkage of weights was chosen.
 """
 RATINGS_TEXT = """## Ratings: `asset_scores`
 
@@ -309,22 +309,23 @@ rating. Kendall's tau-b with the gold rating.
 
 {table}
 
-The median has {distinct} different values on 300 items. Tau-b leaves out pairs that tie, and judges are most
-often wrong about close items, so it rates coarse estimates higher: rounding alone moves it more than the
+The median takes {distinct} different values on 300 items. Tau-b leaves out pairs that tie, and judges are
+most often wrong about close items, so it favors coarse estimates: rounding alone changes it more than the
 choice of the method. If ties are broken at random, the median is as good as the mean, and `predict` is
 {gain:.3f} above both. Rounded alike, `predict` is above the median, too. Without rounding, `predict` is below
-the median and `predict_class` in steps of 10 above it. With other steps, `predict_class` has {steps}. The
+the median and `predict_class` in steps of 10 above it. With other steps, tau-b of
+`predict_class` is {steps}. The
 standard error of the difference between `predict` and the median is {error:.3f} (bootstrap over texts).
 
-The 95% intervals of items hold the gold rating, moved to the mean and the spread of the estimated truth,
-for {coverage:.0%} of the items. They are intervals of what the judges measure together. That all judges
-together differ from people cannot be seen in scores.
+The 95% intervals of items contain the gold rating, moved to the mean and the spread of the estimated truth,
+for {coverage:.0%} of the items. They are intervals of what the judges have in common. An error that
+all judges share is not visible in scores.
 """
 BEST_TEXT = """## Best of four: `rewardbench2_scores`
 
 1,763 prompts with four answers each, one of which is right. Random panels of judges, one of eight repeats
 of each judge; {draws} panels of each size, the same for all methods. Voting counts the judges whose highest
-score an answer has. z-scores are per judge over all answers. Ties share.
+score an answer has. z-scores are per judge over all answers. Ties share the credit.
 
 {table}
 
@@ -336,19 +337,19 @@ returns for the chosen answers.
 """
 LEVELS_TEXT = """## Ordinal scales
 
-Simulated panels of five judges who give one to five stars to 1,000 items; half of the draws have even, half
-have skewed levels. Accuracy in percent.
+Simulated panels of five judges who give one to five stars to 1,000 items; levels are balanced in
+half of the draws and imbalanced in the other half. Accuracy in percent.
 
 {table}
 
-`predict_class` is above the median wherever errors respect the order of levels. If a judge either knows the
+`predict_class` is above the median if errors respect the order of levels. If a judge either knows the
 level or picks any level at random, the order is meaningless: treat the levels as classes and use
 `LabelModel`.
 """
 COVERAGE_TEXT = """## Intervals
 
 Five simulated judges with different scale and noise, 20% of the scores missing: how often 95% intervals
-hold the truth.
+contain the truth.
 
 {table}
 """

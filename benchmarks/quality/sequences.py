@@ -206,8 +206,8 @@ Written by `python -m benchmarks.quality.sequences --save`
 
     accuracy in % / F1 of all classes but 0 in % / F1 of whole spans in % (tokens only) / log loss in nats
 
-By default, neighbors are used as far as the votes fit a model of sources that are independent within a
-row ([details](../design/0009-default.md)). If the cells of `LabelModel` and `SequenceLabelModel` are
+By default, neighbors are used to the extent that the votes fit a model of sources that are independent
+within a row ([details](../design/0009-default.md)). If the cells of `LabelModel` and `SequenceLabelModel` are
 equal, neighbors are not used. Other methods always use neighbors, which helps on some datasets and hurts
 on others.
 

@@ -131,7 +131,7 @@ def test_other_files_are_not_written_to(tmp_path):
         with pytest.raises(ModelFileError, match="line 1 is not the header"):
             count_asks(path, ["x"])
         assert path.read_text() == content
-    with pytest.raises(ModelFileError, match="cannot be stored there"):
+    with pytest.raises(ModelFileError, match="cannot be written"):
         count_asks(tmp_path / "missing" / "answers.jsonl", ["x"])
 
 
@@ -194,7 +194,7 @@ def test_a_full_disk_ends_the_run(tmp_path, monkeypatch):
         self._file = Full(self._file)
 
     monkeypatch.setattr(AnswerFile, "__init__", init)
-    with pytest.raises(ModelFileError, match="cannot be stored"):
+    with pytest.raises(ModelFileError, match="cannot be written"):
         count_asks(path, range(5))
     monkeypatch.undo()
     assert count_asks(path, range(5))[0] == [0, 1, 2, 3, 4]

@@ -198,8 +198,8 @@ def test_an_item_without_scores_gets_the_mean_of_the_truth():
 @pytest.mark.parametrize(
     ("change", "match"),
     [
-        (lambda s: np.column_stack([s, np.full(len(s), 3.0)]), "one score only"),
-        (lambda s: np.column_stack([s, np.full(len(s), np.nan)]), "one score only"),
+        (lambda s: np.column_stack([s, np.full(len(s), 3.0)]), "always the same score"),
+        (lambda s: np.column_stack([s, np.full(len(s), np.nan)]), "fewer than three scores"),
         (lambda s: np.column_stack([s, -s[:, 0]]), "reverse"),
         (lambda s: s[:, :2], "equal"),
     ],

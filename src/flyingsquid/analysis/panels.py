@@ -23,9 +23,9 @@ from flyingsquid.votes.codes import ABSTAIN, dense_codes
 from flyingsquid.votes.decisions import expected_credit
 
 Array = NDArray[np.float64]
-# Judges are redundant together if without them at most this share of the labels changes.
+# Judges are redundant if dropping all of them changes at most this share of the labels.
 _UNCHANGED = 0.01
-# Items that redundancy is measured on.
+# Maximum number of items on which redundancy is measured.
 _MOST_ITEMS = 5_000
 _INTERVALS = ("self_agreement", "position_bias", "retest", "accuracy_at_most")
 
@@ -33,7 +33,7 @@ _INTERVALS = ("self_agreement", "position_bias", "retest", "accuracy_at_most")
 def replicates(votes: Votes) -> Table:
     """Compare the answers of every judge with each other, across orders and repeats.
 
-    Needs no other judges and no labels. ``accuracy_at_most`` is the accuracy of a judge with this
+    Neither other judges nor labels are needed. ``accuracy_at_most`` is the accuracy of a judge with this
     self-agreement c if all of its errors are random: (1 + sqrt(2c - 1)) / 2 for two classes, and
     (1 + sqrt((K - 1)(Kc - 1))) / K for K classes. Errors that a judge repeats make it less accurate.
 
@@ -108,8 +108,8 @@ def _require_structure(votes: Any) -> Structure:
         )
     if votes.structure is None:
         raise VotesError(
-            "`votes` must have a structure, which tells which sources are answers of one judge. Declare it "
-            "with Votes.with_structure, for example votes.with_structure('{judge}|{order}')."
+            "`votes` must have a structure that declares which sources are answers of one judge. Use "
+            "Votes.with_structure, for example votes.with_structure('{judge}|{order}')."
         )
     return votes.structure
 
@@ -127,7 +127,7 @@ class PanelReport(Tabular):
     alpha : Reliability or None
         Krippendorff's alpha of the combined answers of the judges; None if no item has two votes.
     redundant : tuple of str
-        Judges without which almost all labels stay the same, with the weights of the model.
+        Judges that can be dropped with almost no change in the labels, given the weights of the model.
     changed : float
         Share of labels that change without the redundant judges.
     cost, saved : float or None
@@ -142,7 +142,7 @@ class PanelReport(Tabular):
     saved: float | None
 
     def sentences(self) -> tuple[str, ...]:
-        """Return what concerns the whole panel."""
+        """Return sentences about the whole panel."""
         said = [] if self.alpha is None else [f"{self.alpha}."]
         if self.redundant:
             saves = (
@@ -171,7 +171,7 @@ class PanelReport(Tabular):
         return _as_table(columns, formats, self.sentences())
 
     def to_dict(self) -> dict[str, Any]:
-        """Return everything as values for JSON."""
+        """Return all values as a dict that can be written as JSON."""
         alpha = None if self.alpha is None else [self.alpha.value, *self.alpha.interval]
         return {
             "judges": self.judges.to_dict(),
@@ -201,7 +201,7 @@ def panel_report(
     votes : Votes
         With a structure, see :meth:`flyingsquid.Votes.with_structure`.
     y : array of shape (n,), optional
-        Gold labels; unknown ones are None, NaN or -1. The table then has the accuracy on these.
+        Gold labels; None, NaN or -1 if unknown. The table then includes the accuracy on these items.
     model : fitted LabelModel, optional
         By default ``LabelModel()`` is fitted.
     costs : mapping from judges to numbers, optional
@@ -210,9 +210,9 @@ def panel_report(
     Returns
     -------
     PanelReport
-        One row per judge. ``accuracy`` is estimated by the model, and at most the upper end of what
-        self-agreement admits. ``refused``: share of calls without a usable answer. ``changes``: share of
-        labels that change without the judge.
+        One row per judge. ``accuracy`` is estimated by the model; the upper end of its interval is at most
+        that of ``accuracy_at_most``. ``refused``: share of calls without a usable answer. ``changes``: share
+        of labels that change without the judge.
 
     Examples
     --------
@@ -311,7 +311,7 @@ def _alpha(votes: Votes) -> Reliability | None:
 def _redundancy(model: Any, votes: Votes, structure: Structure) -> tuple[Array, list[int], float]:
     """Return the share of labels that change without each judge, the redundant judges, and their share.
 
-    Judges are dropped in the order of their own effect, as many as leave almost all labels as they are.
+    Judges are dropped in order of their individual effects, as long as almost all labels stay the same.
     """
     codes = dense_codes(votes[:: -(-votes.n_items // _MOST_ITEMS)].codes)
     before = np.asarray(model.predict_proba(_coded(votes, codes)), np.float64)
@@ -320,7 +320,7 @@ def _redundancy(model: Any, votes: Votes, structure: Structure) -> tuple[Array, 
     def changed(judges: list[int]) -> float:
         kept = np.where(np.isin(structure.judge_of, judges), np.asarray(ABSTAIN, codes.dtype), codes)
         after = np.asarray(model.predict_proba(_coded(votes, kept)), np.float64)
-        # A label that becomes a tie is changed by half.
+        # A label that becomes a tie counts as half a change.
         return float(
             1 - expected_credit(after, best).mean() / max(expected_credit(before, best).mean(), 1e-12)
         )

@@ -29,7 +29,7 @@ def gold_of_file(path: str, chunk: VoteChunk, file: VoteFile) -> list[Any]:
         text = "" if is_null(cell) else str(cell).strip()
         if text and text not in classes:
             raise VoteFileError(
-                f"Column {format_value(label)} must hold the classes {format_list(file.classes)}; got "
+                f"Column {format_value(label)} must contain the classes {format_list(file.classes)}; got "
                 f"{format_value(cell)}.",
                 path=path,
                 hints=[Hint("classes", "to declare a class without votes")],

@@ -154,7 +154,7 @@ def _check_options(output: str, options: dict[str, Any]) -> None:
                 f"--{name.replace('_', '-')} cannot be used with --with-model, which does not fit a model."
             )
     if options["model_path"]:
-        raise click.UsageError("--model cannot be used with --with-model, which is saved already.")
+        raise click.UsageError("--model and --with-model cannot be used together.")
 
 
 def _needs_memory(options: dict[str, Any], model: Any) -> str:

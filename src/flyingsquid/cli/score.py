@@ -1,4 +1,4 @@
-"""``flyingsquid score``: a file of scores in, a file of estimated true scores out."""
+"""``flyingsquid score``: true scores of items, estimated from a file of scores."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ def _read_levels(ctx: click.Context, param: click.Parameter, value: str | None) 
 @click.option("--output-format", type=click.Choice(ESTIMATE_FORMATS), metavar="NAME",
               help=f"Format of ESTIMATES: {', '.join(ESTIMATE_FORMATS)}. Default: by its name.")
 @click.option("--levels", callback=_read_levels, metavar="1,2,...",
-              help="Grades of an ordinal scale; the most probable one of each item is written, too.")
+              help="Grades of an ordinal scale; also write the most probable grade of each item.")
 @click.option("--confidence", type=click.FloatRange(0, 1, min_open=True, max_open=True), default=0.95,
               show_default=True, help="Confidence level of the intervals of items.")
 @click.option("--ignore", callback=read_list, metavar="A,B,...", help="Columns to leave out.")

@@ -1,11 +1,11 @@
-"""Factor model of two-class votes: several reasons why sources agree, one of which is the truth.
+"""Factor model of two-class votes, for sources that agree for several reasons.
 
 Standardized votes are z = L f + noise with r independent factors f of variance 1, so the correlations of
 sources are the off-diagonal part of L L'. Rank one is the usual model, in which the truth alone makes sources
 agree. The diagonal follows in closed form from three groups of at least r sources each:
 M[a, a] = M[a, b] M[c, b]^+ M[c, a], the triplet formula with groups in place of sources (r = 1 and groups of
 one source give a[i]^2 = M[i, j] M[i, k] / M[j, k]). Loadings are determined up to a rotation, so votes alone
-do not tell which direction is the truth.
+do not identify the direction of the truth.
 """
 
 from __future__ import annotations
@@ -22,11 +22,11 @@ from flyingsquid.moments import Moments
 from flyingsquid.votes.codes import Codes, dense_codes
 
 Array = NDArray[np.float64]
-# More factors are not used: they would need more gold labels than the first.
+# Largest number of factors. Further factors would need more gold labels than the first.
 _MOST_FACTORS = 4
-# Share of pairs that must be comparable; in sparse crowds, factors are those of who votes where.
+# Share of pairs that must be comparable; in sparse crowds, factors reflect which workers saw which items.
 _COMPARED = 0.8
-# No source is explained completely.
+# Upper limit, because factors never explain a source completely.
 _LARGEST_COMMUNALITY = 0.97
 _MOST_PASSES, _TOLERANCE = 200, 1e-12
 
@@ -79,12 +79,12 @@ def fit_factors(moments: Moments, rank: int | None = None) -> Factors | None:
     ----------
     moments : Moments
     rank : int, optional
-        Number of factors. By default those whose size is beyond noise, and at least a fifth of the first.
+        Number of factors. By default, those that exceed noise and a fifth of the largest factor.
 
     Returns
     -------
     Factors or None
-        None if votes do not determine so many factors: three groups of sources need one source per factor.
+        None if the votes do not determine this many factors, which takes three sources per factor.
     """
     if moments.n_classes != 2:
         return None
@@ -108,7 +108,7 @@ def fit_factors(moments: Moments, rank: int | None = None) -> Factors | None:
 
 
 def count_factors(correlation: Array, precision: Array) -> int:
-    """Return how many factors are beyond noise and at least a fifth as large as the first, at least one."""
+    """Return the number of factors that exceed noise and a fifth of the largest factor; at least 1."""
     sizes = np.linalg.eigvalsh(correlation)[::-1]
     variance = np.divide(1.0, precision, out=np.zeros_like(precision), where=precision > 0)
     noise = 2 * np.sqrt(variance.sum(axis=1).max())  # largest eigenvalue of noise alone
@@ -119,8 +119,8 @@ def count_factors(correlation: Array, precision: Array) -> int:
 def solve_factors(correlation: Array, rank: int) -> Array:
     """Return loadings of shape (m, r) whose products are the off-diagonal correlations.
 
-    The diagonal is not read. Exact for exact correlations of r factors, if every third of the sources has r
-    independent loadings. For others, passes over eigenvectors improve the diagonal.
+    The diagonal is ignored. The result is exact for exact correlations of r factors, if every third of the
+    sources has r independent loadings. Otherwise, passes over eigenvectors improve the diagonal.
 
     Examples
     --------
@@ -149,9 +149,9 @@ def _leading(off: Array, diagonal: Array, rank: int) -> Array:
 
 
 def _communalities(off: Array, rank: int) -> Array:
-    """Return the diagonal by triplets of groups of sources, shape (m,)."""
+    """Return the diagonal, computed from triplets of groups of sources, shape (m,)."""
     m = len(off)
-    # Sources are dealt into groups in an order that does not depend on their positions.
+    # Sources are assigned to groups in an order that does not depend on their positions.
     leading = np.linalg.eigh(off)[1][:, -1]
     order = np.argsort(leading * np.sign(leading.sum() or 1.0), kind="stable")
     groups = [order[g::3] for g in range(3)]
@@ -170,7 +170,7 @@ def _communalities(off: Array, rank: int) -> Array:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Direction:
-    """Direction of the truth among the factors, by gold labels.
+    """Direction of the truth among the factors, estimated from gold labels.
 
     Attributes
     ----------
@@ -178,7 +178,7 @@ class Direction:
         Log odds of the second class per unit of each score.
     intercept : float
     left_out : array of shape (g,)
-        Log odds of every gold item by a fit without it.
+        Log odds of every item with a gold label, from a fit without that item.
     """
 
     coefficients: Array
@@ -187,28 +187,28 @@ class Direction:
 
 
 # Prior of the log odds per standardized score: this multiple of the direction of the label-free labels, and
-# this standard deviation; and that of the intercept. With 10 gold labels, LLMBar has 88% for standard
-# deviations of 1 to 4 and multiples of 0 to 1.
+# this standard deviation; and that of the intercept. With 10 gold labels, accuracy on LLMBar is 88%
+# for standard deviations of 1 to 4 and multiples of 0 to 1.
 _PRIOR_STRENGTH, _PRIOR_SCALE, _PRIOR_INTERCEPT = 0.5, 2.0, 0.5
 
 
 def direction_by_gold(
     every: Array, labels: Array, scores: Array, gold: NDArray[Any], weights: Array | None = None
 ) -> Direction:
-    """Estimate which direction of the factors is the truth.
+    """Estimate the direction of the truth among the factors.
 
     Parameters
     ----------
     every : array of shape (n, r)
         Scores of all items.
     labels : array of shape (n,)
-        Their label-free probabilities of the second class; the direction of these is the prior.
+        Their label-free probabilities of the second class, which determine the prior direction.
     scores : array of shape (g, r)
         Scores of the items with gold labels.
     gold : integer array of shape (g,)
         Their classes, 0 or 1.
     weights : array of shape (g,), optional
-        How often each of them counts.
+        Weights of these items.
     """
     share = np.ones(len(gold)) if weights is None else np.asarray(weights, np.float64)
     spread = np.maximum(np.sqrt((every**2).mean(axis=0)), 1e-12)
@@ -227,9 +227,9 @@ def direction_by_gold(
 
 
 def informative_items(scores: Array, is_labeled: NDArray[np.bool_], n: int) -> NDArray[np.intp]:
-    """Return the n items without labels that determine the direction best, in order (D-optimal design).
+    """Return the n unlabeled items that best determine the direction, in order (D-optimal design).
 
-    Each is the one whose log odds are most uncertain, given the labels of the items before it.
+    Each item is the one with the most uncertain log odds, given the labels of the items before it.
     """
     spread = np.maximum(np.sqrt((scores**2).mean(axis=0)), 1e-12)
     features = np.column_stack([scores / spread, np.ones(len(scores))])
@@ -254,7 +254,7 @@ def _penalized(features: Array, signs: Array, share: Array, mean: Array, precisi
         gradient = features.T @ (share * signs * wrong) - precision * (found - mean)
         curvature = (features * (share * wrong * (1 - wrong))[:, None]).T @ features + np.diag(precision)
         step = np.linalg.solve(curvature, gradient)
-        step *= min(1.0, 2.0 / max(float(np.abs(step).max()), 1e-12))  # far steps may overshoot
+        step *= min(1.0, 2.0 / max(float(np.abs(step).max()), 1e-12))  # long steps may overshoot
         found = found + step
         if np.abs(step).max() < 1e-10:
             break

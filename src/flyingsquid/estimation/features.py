@@ -1,12 +1,12 @@
-"""Evidence of features: ridge regression of the posterior on features, weighed by held-out sources.
+"""Evidence of features: ridge regression of the posterior on features, weighted by held-out sources.
 
-The features of an item are a further source. Their learner is trained on the posterior that the votes give;
-the predictions for an item come from items of other folds only. How much they count next to the votes is
-estimated without gold labels: features and a part of the sources predict the votes of the other sources, and
-the weight is the one whose predictions are most likely. Finally the class balance that the votes give is
-restored, because a learner that was trained on uncertain labels should tell items apart, not change how
-frequent classes are. Only for items without votes features may change it, unless sources contradict each
-other. docs/design/0017-features.md has the reasons and the evidence.
+The features of an item are treated as an additional source. The regression is trained on the posterior given
+the votes, and predictions for an item come from items of other folds only. The weight of features is
+estimated without gold labels: features and some of the sources predict the votes of the other sources, and
+the weight with the most likely predictions is chosen. Finally, the class balance given the votes is restored,
+because a regression on uncertain labels should distinguish items, not change the class balance. Features may
+change it only for items without votes, unless sources contradict each other. See
+docs/design/0017-features.md for the reasons and the evidence.
 """
 
 from __future__ import annotations
@@ -31,19 +31,19 @@ _PENALTIES = np.logspace(-3, 2, 11)
 # Weights of the features relative to Bayes' rule for features that are independent of the votes given the
 # class, which is 1. Larger weights would count the same evidence more than once.
 _WEIGHTS = np.array([0.0, 0.125, 0.25, 0.375, 0.5, 0.75, 1.0])
-# Features are used if held-out votes support them by so many standard errors; noise passed 2 on small data.
+# Features are used if held-out votes support them by this many standard errors; with 2, noise was used once.
 _LEAST_Z = 3.0
-# Gold labels alone support features by so many.
+# The same for support by gold labels alone.
 _LEAST_GOLD_Z = 2.0
-# Sources are held out in at most so many groups.
+# Maximum number of groups in which sources are held out.
 _MOST_GROUPS = 8
-# Items on which the weight and the class balance are estimated. Above, more items change neither.
+# Maximum number of items on which the weight and the class balance are estimated; more change neither.
 _MOST_ITEMS = 20_000
-# Held-out votes count as much as so many gold labels.
+# All held-out votes together count as this many gold labels.
 _VOTES_AS_GOLD = 20.0
 # Scale of a constant column, whose standardized values are then 0.
 _CONSTANT = 1e300
-# Fewer items without votes do not show how their features differ from those of other items.
+# Fewer items without votes do not show whether their features differ from those of other items.
 _FEW_ITEMS = 20
 
 
@@ -57,19 +57,19 @@ class FeatureEffect:
         Items with features.
     n_columns : int
     weight : float in [0, 1]
-        How much features count next to votes; 1 by Bayes' rule, if they are independent given the class; 0 if
-        they are not used.
+        Weight of features relative to votes: 1 is Bayes' rule for features that are independent of the votes
+        given the class, and 0 means that features are not used.
     votes_gain, features_gain, both_gain : float
-        Log likelihood per held-out vote of other sources, of features, and of both, above that of the class
-        balance, in nats.
+        Log likelihood per held-out vote, in nats, predicted from other sources, from features, and from both,
+        relative to a prediction by the class balance.
     z : float
-        Standard errors by which both are above the votes.
+        Gain of both over votes alone, in standard errors.
     n_changed : int
-        Items with votes whose most probable class the features changed.
+        Number of items with votes whose most probable class is changed by features.
     n_labeled : int
-        Items without votes that features label.
+        Number of items without votes that are labeled by features.
     n_gold : int
-        Gold labels that took part in the choice of the weight.
+        Number of gold labels used to choose the weight.
     """
 
     n_items: int
@@ -104,7 +104,7 @@ class FeatureEffect:
 
 
 class Folded(NamedTuple):
-    """Sums of products of features and targets by fold. They add up like counts.
+    """Sums of products of features and targets by fold. Sums over parts of the data can be added.
 
     Attributes
     ----------
@@ -175,7 +175,7 @@ def fit_features(
     weights: Array | None = None,
     gold: Items | None = None,
 ) -> tuple[FeatureWeights, FeatureEffect]:
-    """Learn the posterior from features, and estimate how much they should count.
+    """Learn the posterior from features, and estimate the weight of features.
 
     Parameters
     ----------
@@ -190,7 +190,7 @@ def fit_features(
     groups : integer array of shape (m,)
         Dependent sources have the same number and are held out together.
     weights : array of shape (n,), optional
-        How often each item counts.
+        Item weights.
     gold : integer array of shape (n,), optional
         Codes of gold labels, negative if unknown.
 
@@ -204,7 +204,7 @@ def fit_features(
     training = counts * has_votes
     learner = _learn(features, means, scales, [posterior], training)[0]
     evidence, present = learner.evidence(features)
-    # Of at most so many items, evenly spread; items with gold labels are always among them.
+    # At most _MOST_ITEMS items, evenly spread, and all items with gold labels.
     chosen = np.unique(np.linspace(0, n - 1, min(n, _MOST_ITEMS)).astype(np.intp))
     if gold is not None:
         chosen = np.union1d(chosen, np.flatnonzero(gold >= 0))
@@ -227,7 +227,7 @@ def fit_features(
         posterior=posterior[at], evidence=evidence[at], has_votes=has_votes[at], counts=counts[at]
     )
     has_gold = np.zeros(len(at), bool) if gold is None else gold[at] >= 0
-    # Gold labels have shown the class balance already.
+    # With gold labels, the class balance is already corrected.
     doubt = 1.0 if has_gold.any() else float(ndtr(-study.votes_z))
     gold_gains = np.zeros((int(has_gold.sum()), len(_WEIGHTS)))
     if gold is not None and has_gold.any():
@@ -272,7 +272,7 @@ def restoring_offsets(posterior: Array, adds: Array, balance: Array, counts: Arr
 
 
 class _Items(NamedTuple):
-    """Items that the class balance is restored on, each array with one row per item, and their prior (K,)."""
+    """Items on which the class balance is restored: arrays with one row per item, and their prior (K,)."""
 
     posterior: Array
     evidence: Array
@@ -283,9 +283,9 @@ class _Items(NamedTuple):
     def offsets(self, weight: float, doubt: float) -> Array:
         """Return offsets (2, K) to the log probabilities of items without votes, and with votes.
 
-        On items with votes the class balance by votes is restored. On items without votes features may show
-        that it differs, unless there is a ``doubt`` in [0, 1] about the votes that the features were learned
-        from.
+        For items with votes, the class balance given the votes is restored. For items without votes, it may
+        differ, and is restored to the extent of ``doubt``, in [0, 1], about the votes that the features were
+        learned from.
         """
         offsets = np.zeros((2, len(self.prior)))
         adds, voted = weight * self.evidence, self.has_votes
@@ -321,7 +321,7 @@ class _Study(NamedTuple):
     votes_gain, features_gain : float
         Of votes alone and of features alone per vote, above that of the class balance.
     votes_z : float
-        The gain of votes alone in standard errors. A negative one means that sources contradict each other.
+        The gain of votes alone in standard errors; negative if sources contradict each other.
     """
 
     gains: Array
@@ -408,7 +408,7 @@ def _choose_weight(gains: Array, gold_gains: Array) -> tuple[float, float]:
     by_gold, z_by_gold = _supported_weight(gold_gains, _LEAST_GOLD_Z)
     if not weight and not by_gold:
         return 0.0, max(z, z_by_gold)
-    # Held-out votes share errors with the votes, gold labels do not; so all votes count as a few labels.
+    # Unlike gold labels, held-out votes share errors with the other votes, so they count as a few labels.
     share = min(1.0, _VOTES_AS_GOLD / max(len(heard), 1))
     return float(softmax(share * heard.sum(axis=0) + gold_gains.sum(axis=0)) @ _WEIGHTS), max(z, z_by_gold)
 
@@ -423,7 +423,7 @@ def _supported_weight(gains: Array, least_z: float) -> tuple[float, float]:
         total[best] - total[at] <= _standard_error(gains[:, best] - gains[:, at]) for at in range(best + 1)
     ]
     chosen = short.index(True)
-    at = chosen or best  # of weight 0, the z of the best one tells how far that is from being supported
+    at = chosen or best  # for weight 0, report z of the best weight
     error = _standard_error(gains[:, at])
     z = float(total[at] / error) if error > 0 else 0.0
     return (float(_WEIGHTS[chosen]), z) if z > least_z else (0.0, z)
@@ -468,7 +468,7 @@ def _learn(
         balance = weights @ target / total
         certain = float(np.sum(balance * (1 - balance)))
         variance = float(np.sum(weights @ (target - balance) ** 2 / total))
-        # Labels without any variance have nothing to learn; the bound avoids a division by 0.
+        # Nothing can be learned from labels without variance; the bound avoids a division by 0.
         separation = min(1.0, max(variance / certain, 1e-6)) if certain > 0 else 1.0
         learners.append(
             Learner(means, scales, intercepts[:, own], coefficients[:, :, own], balance, separation)

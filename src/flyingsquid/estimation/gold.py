@@ -126,8 +126,8 @@ class ManyGold:
     classes : array of shape (K,)
         Number of gold labels of each class.
     shared_votes : array of shape (K, K)
-        ``shared_votes[v, k]`` items with gold label k had the vote v; each item is shared equally among its
-        votes.
+        Number of items with vote v and gold label k, as ``shared_votes[v, k]``; each item is shared equally
+        among its votes.
     """
 
     votes: VotesByClass

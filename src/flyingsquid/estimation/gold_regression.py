@@ -155,7 +155,7 @@ class _Features:
     """Features of g items and K classes, shape (g, K, d), and the meaning of their coefficients.
 
     Columns: posterior, vote share, K intercepts (if ``has_intercepts``), votes of ``sources`` class by class,
-    K^2 of the confusion (if ``has_confusion``).
+    K^2 cells of the confusion table (if ``has_confusion``).
     """
 
     values: Array

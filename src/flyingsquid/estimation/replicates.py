@@ -1,4 +1,4 @@
-"""Answers of one judge to the same question: in other orders, or repeated. Closed forms per judge.
+"""Closed-form estimates from replicates: answers of one judge in different orders, or repeated.
 
 If the two answers of a judge to one item are independent given the item, with the right class having the
 probability p, they agree with probability at least p^2 + (1 - p)^2 / (K - 1). The mean over items is at least
@@ -25,16 +25,16 @@ from flyingsquid.votes import Structure, Votes
 Array = NDArray[np.float64]
 # Self-agreement is shrunk to chance by this many items.
 _CHANCE_ITEMS = 4.0
-# Consistency weights are used as far as the most consistent judge is this reliable: not at all below, in full
-# above. All judges below .7 repeat errors as consistently as truths: with a limit of .6, 4% of random panels
-# of LLMBar fall below majority vote by more than a point, with .7 none (docs/quality/panels.md; upper limits
-# from .8 to .9: same).
+# Range of the signal of the most consistent judge in which consistency weights are phased in: not used below,
+# used in full above. Judges below .7 repeat errors as consistently as correct answers: with a lower limit of
+# .6, 4% of random panels of LLMBar fall below majority vote by more than a point, with .7 none
+# (docs/quality/panels.md; upper limits from .8 to .9 give the same results).
 _UNRELIABLE, _RELIABLE = 0.7, 0.9
-# Tables that make consistent judges the inaccurate ones contradict self-agreement: at this correlation of
-# skill and signal they are not used. A spread of the signal below this shows nothing.
+# Tables in which consistent judges are inaccurate contradict self-agreement: at this negative correlation of
+# skill and signal they are not used. A spread of the signal below the second constant is ignored.
 _CONTRADICTION, _LEAST_SPREAD = 0.5, 0.05
 # Least share of noise in the answers of a judge, so that no weight exceeds ten times that of a judge with
-# equal parts of noise and signal (.05 to .1: same).
+# equal parts of noise and signal (.05 to .1 give the same results).
 _LEAST_NOISE = 0.1
 
 
@@ -47,7 +47,7 @@ class SelfAgreement:
     judges : tuple of J str
     n_swapped, n_repeated : items with answers in two orders, and items with two answers in one order
     swapped, repeated : share of pairs of answers that agree
-    chance : share of pairs that would agree if they had only the shares of classes in common
+    chance : share of pairs that would agree by chance, given the class frequencies of the judge
     swapped_interval, repeated_interval : arrays of shape (J, 2)
         95% intervals.
     position : share of pairs of answers decided by position
@@ -191,12 +191,12 @@ def combine_replicates(votes: Votes) -> Votes:
 
 
 def consistency_weights(found: SelfAgreement, is_corroborated: NDArray[np.bool_]) -> tuple[Array, float]:
-    """Return the weight of each judge by its self-agreement under swaps, and how far it is used.
+    """Return the weight of each judge by its self-agreement under swaps, and the share of such weights.
 
     The share of signal in the answers of a judge is its agreement beyond chance, rho, so the weight that
     minimizes the noise of a weighted mean is rho / (1 - rho). A judge that was not asked in two orders, or
-    that agrees with no other judge, has the mean weight of the others. As far as this is not used, all
-    answers count the same: a judge that was asked in one order only has half of the weight.
+    that agrees with no other judge, has the mean weight of the others. The other share of the weights
+    is equal for all answers, so a judge that was asked in one order only has half of it.
 
     Parameters
     ----------
@@ -220,7 +220,7 @@ def consistency_weights(found: SelfAgreement, is_corroborated: NDArray[np.bool_]
 def _signal(found: SelfAgreement, agreement: Array) -> Array:
     """Return the share of signal in the answers of each judge by their agreement, shape (J,).
 
-    A judge that always gives the same answer has none.
+    A judge that always gives the same answer has no signal.
     """
     n = found.n_swapped
     shrunk = (np.nan_to_num(agreement) * n + found.chance * _CHANCE_ITEMS) / (n + _CHANCE_ITEMS)
@@ -228,11 +228,11 @@ def _signal(found: SelfAgreement, agreement: Array) -> Array:
 
 
 def support_of_accuracies(found: SelfAgreement, accuracies: Array) -> float:
-    """Return how far self-agreement supports estimated accuracies, from 0 to 1.
+    """Return the support of estimated accuracies by self-agreement, from 0 to 1.
 
     If errors are random, a judge of skill s has the signal s^2, so consistent judges are accurate. If they
-    are estimated to be the inaccurate ones, the estimates rather follow a bias that the other judges share.
-    Items that are decided by position are left out, because answers that differ are not votes of a judge.
+    are estimated to be inaccurate, the estimates are likely to follow a bias that the other judges share.
+    Items that are decided by position are left out, because a judge has no vote if its answers differ.
     """
     is_known = found.n_swapped > 0
     elsewhere = np.clip(1 - np.abs(np.nan_to_num(found.position)), 1e-12, 1.0)

@@ -32,7 +32,7 @@ from flyingsquid.votes.frames import rows_of
 TOOLS = ("label_studio", "argilla", "inspect")
 """Formats of other tools."""
 OURS = "flyingsquid"
-"""The source under which labels are written. It is not read as votes: a model must not learn from itself."""
+"""Source under which labels are written. Not read as votes, so that no model is fitted to its own labels."""
 _SHOWN = {"label_studio": "Label Studio", "argilla": "Argilla", "inspect": "inspect_ai"}
 # Argilla identifies annotators by UUIDs. A fixed namespace gives the same source the same UUID in every file.
 _NAMESPACE = uuid.UUID("5d0c4a3e-63a5-5f6e-9d53-3f3ad2c0a1b7")
@@ -51,7 +51,7 @@ class _Item:
 
 
 class _Several:
-    """Marks an answer with several choices, which is not one vote."""
+    """Marker for an answer with several choices, which cannot be one vote."""
 
 
 _SEVERAL = _Several()
@@ -144,7 +144,7 @@ def _one_label(value: Any, item: Any, source: str) -> Any:
 
 
 def _with_ids(items: list[_Item], *, use_ids: bool) -> list[_Item]:
-    """Number the items if some have no identifier, and require different ones."""
+    """Number the items if some have no identifier, and check that identifiers are unique."""
     if not items:
         raise VoteFileError("The file contains no items.")
     if not use_ids or any(is_null(item.id) for item in items):
@@ -237,7 +237,7 @@ def _label_studio_items(document: list[Any]) -> Iterator[_Item]:
 
 
 def _label_studio_answers(annotation: dict[str, Any], at: int) -> list[tuple[str, Any]]:
-    """Return the answers of one annotation by question, without those that mark regions or hold text."""
+    """Return the answers of one annotation by question, except for regions and free text."""
     found = []
     for result in _objects(annotation.get("result"), "result", at):
         kind, value = result.get("type"), _object(result.get("value"), "value", at)
@@ -265,7 +265,7 @@ def _argilla_items(document: list[Any]) -> Iterator[_Item]:
     """Read records; users and the agents of suggestions are the sources."""
     names: dict[str, str] = {}
     for at, record in enumerate(_objects(document, "records", 0)):
-        # Names of sources in files of write_votes, by the UUIDs that Argilla needs.
+        # write_votes stores the names of sources by the UUIDs that Argilla requires.
         names |= {str(k): str(v) for k, v in _object(record.get("sources"), "sources", at).items()}
         fields = _object(record.get("fields"), "fields", at)
         item = _Item(record.get("id"), gold=fields | _object(record.get("metadata"), "metadata", at))
@@ -311,13 +311,13 @@ _READERS: dict[str, Callable[[Any], Iterable[_Item]]] = {
 
 
 def read_eval(path: Path, limit: int = MOST_BYTES) -> dict[str, Any]:
-    """Read an ``.eval`` log, an archive that inspect_ai reads, as the JSON document of a log."""
+    """Read an ``.eval`` log, an archive written by inspect_ai, as a JSON document."""
     try:
         from inspect_ai.log import read_eval_log  # noqa: PLC0415  # an extra
     except ImportError as error:
         raise VoteFileError(
-            "Reading .eval logs requires inspect_ai: pip install 'flyingsquid[inspect]'. The command "
-            "`inspect log convert` writes them as JSON."
+            "Reading .eval logs requires inspect_ai: pip install 'flyingsquid[inspect]'. Alternatively, "
+            "convert them to JSON with `inspect log convert`."
         ) from error
     try:
         with zipfile.ZipFile(path) as archive:
@@ -328,7 +328,7 @@ def read_eval(path: Path, limit: int = MOST_BYTES) -> dict[str, Any]:
         raise too_large_error("The log takes", size, limit)
     try:
         log = read_eval_log(str(path))
-    except Exception as error:  # whatever a damaged archive raises in another library
+    except Exception as error:  # inspect_ai may raise any exception for a damaged archive
         raise VoteFileError(f"The log cannot be read: {' '.join(str(error).split())[:300]}.") from error
     samples = [sample.model_dump(mode="json", include={"id", "epoch", "target", "metadata", "scores"})
                for sample in log.samples or ()]  # fmt: skip
@@ -407,7 +407,7 @@ def _fields(data: Any, n: int) -> list[dict[str, Any]]:
 
 
 def _plain(value: Any) -> Any:
-    """Return a NumPy scalar, a date or another value of the data for JSON."""
+    """Convert a NumPy scalar, a date or another value for JSON."""
     return value.item() if isinstance(value, np.generic) else str(value)
 
 

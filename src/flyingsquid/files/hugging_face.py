@@ -45,7 +45,7 @@ def arrow_parts(directory: Path) -> list[Path]:
 
 
 def read_class_names(schema: Any) -> dict[str, tuple[str, ...]]:
-    """Return the names of classes by column, as Hugging Face datasets store them with the schema."""
+    """Return the class names of each column, which Hugging Face datasets store in the schema."""
     try:
         about = json.loads((schema.metadata or {}).get(b"huggingface", b"{}"))
         features = about["info"]["features"]
@@ -63,7 +63,7 @@ def read_class_names(schema: Any) -> dict[str, tuple[str, ...]]:
 
 
 def name_classes(pyarrow: Any, batch: Any, class_names: Mapping[str, tuple[str, ...]]) -> Any:
-    """Replace the numbers of classes in a record batch by their names; -1 is no label."""
+    """Replace class codes in a record batch by class names; -1 is a missing label."""
     for name, classes in class_names.items():
         at = batch.schema.get_field_index(name)
         if at < 0:
@@ -72,8 +72,7 @@ def name_classes(pyarrow: Any, batch: Any, class_names: Mapping[str, tuple[str, 
         if len(values) and not (values.min() >= -1 and values.max() < len(classes)):
             wrong = values.min() if values.min() < -1 else values.max()
             raise VoteFileError(
-                f"Column {format_value(name)} must contain numbers of its {len(classes)} classes; got "
-                f"{wrong}."
+                f"Column {format_value(name)} must contain codes of its {len(classes)} classes; got {wrong}."
             )
         indices = pyarrow.array(values.astype(np.int32), mask=values < 0)
         batch = batch.set_column(at, name, pyarrow.DictionaryArray.from_arrays(indices, list(classes)))

@@ -1,4 +1,4 @@
-"""Files of scores: tables of scores to read, and tables of estimates to write."""
+"""Files of scores: reading tables of scores, and writing tables of estimates."""
 
 from __future__ import annotations
 
@@ -34,12 +34,13 @@ def read_score_file(
     with located(source.shown):
         records = list(iterate_records(source))
         if not records:
-            raise VoteFileError("The file must have at least one row, and names of columns.")
+            raise VoteFileError("The file must have column names and at least one row.")
         names = list(dict.fromkeys(str(name) for record in records for name in record))
         unknown = [name for name in ignore if name not in names]
         if unknown:
             raise VoteFileError(
-                f"`ignore` must be columns, such as {format_list(names, 5)}; got {format_value(unknown[0])}."
+                f"`ignore` must contain column names, such as {format_list(names, 5)}; got "
+                f"{format_value(unknown[0])}."
             )
         columns = {name: [record.get(name) for record in records] for name in names if name not in ignore}
         return read_score_table(columns, None, fitted)
@@ -53,7 +54,7 @@ def write_estimates(
     overwrite: bool = False,
     escape_formulas: bool = False,
 ) -> None:
-    """Write columns of equal lengths, completely or not at all; ``-`` is standard output."""
+    """Write columns of equal length to a file atomically; ``-`` is standard output."""
     chosen = output_format(path, format, ESTIMATE_FORMATS)
     rows = zip(*columns.values(), strict=True)
     with output(path, overwrite=overwrite) as file:

@@ -167,7 +167,7 @@ def _chunks(votes: Any, ids: ArrayLike | None, gold: ArrayLike | None) -> Iterat
         for name, value in (("ids", ids), ("gold", gold)):
             if value is not None:
                 raise OptionError(
-                    f"`{name}` is supported only with Votes; chunks contain their own.", parameter=name
+                    f"`{name}` is supported only with Votes, because chunks have their own.", parameter=name
                 )
         yield from votes
         return
@@ -217,8 +217,8 @@ class _Layout:
         clash = [name for name in names if name in taken]
         if clash:
             raise VoteFileError(
-                f"A source is named {format_value(clash[0])}, like another column; rename it, or write npz "
-                "or jsonl."
+                f"A source and another column are both named {format_value(clash[0])}; rename the "
+                "source, or write npz or jsonl."
             )
 
 

@@ -1,4 +1,4 @@
-"""Fit of votes with features: another fit, and what features add to it."""
+"""Fit of votes with features: the fit of the votes, and the evidence of features."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ from flyingsquid.votes.features import MOST_COLUMNS, N_FOLDS, Features
 from flyingsquid.votes.tallies import item_votes
 
 _BASES: dict[str, type[Fit]] = {fit.TAG: fit for fit in (IndependentFit, WeightedFit, CorrectedFit, GraphFit)}
-# Beyond what any fit gives; larger values in a file are refused.
+# Larger values in a file are rejected; no fit produces them.
 _LARGEST = 1e6
 _COUNTS = ("n_items", "n_columns", "n_changed", "n_labeled", "n_gold")
 _EFFECT = {
@@ -41,8 +41,8 @@ _EFFECT = {
 class FeatureFit(Fit):
     """Fit of votes to which features add evidence.
 
-    Everything but :meth:`feature_log_odds` and the explanation of features is that of the fit of the votes.
-    So labels without features are the same as if the model had been fitted without features.
+    All methods except :meth:`feature_log_odds` delegate to the fit of the votes. Labels without features are
+    therefore the same as if the model had been fitted without features.
 
     Attributes
     ----------
@@ -50,7 +50,7 @@ class FeatureFit(Fit):
         The fit of the votes.
     by_features : FeatureWeights
     effect : FeatureEffect
-        What the features contributed.
+        Contribution of the features.
 
     Examples
     --------
@@ -139,7 +139,7 @@ class FeatureFit(Fit):
         check_fields(state.meta, {"base": TEXT, "effect": OBJECT, "separation": finite(0, 1)}, "fit.")
         check_fields(state.meta["effect"], _EFFECT, "fit.effect.")
         if state.meta["base"] not in _BASES:
-            raise ModelFileError("`fit.base` in the file must be the kind of a fit of votes.")
+            raise ModelFileError("`fit.base` in the file must be the tag of a fit of votes.")
         if not state.meta["separation"] > 0:
             raise ModelFileError("`fit.separation` in the file must be > 0.")
         base = _BASES[state.meta["base"]].from_state(state, moments)

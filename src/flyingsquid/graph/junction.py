@@ -53,7 +53,7 @@ def junction_tree(adjacency: Sequence[AbstractSet[int]]) -> JunctionTree:
     Parameters
     ----------
     adjacency : sequence of sets
-        ``adjacency[v]`` holds the neighbors of v; symmetric, without loops.
+        ``adjacency[v]`` contains the neighbors of v; symmetric, without loops.
 
     Examples
     --------
@@ -175,7 +175,7 @@ def eliminate(adjacency: Sequence[AbstractSet[int]], give_up: int | None = None)
     Parameters
     ----------
     adjacency : sequence of sets
-        ``adjacency[v]`` holds the neighbors of v; symmetric, without loops.
+        ``adjacency[v]`` contains the neighbors of v; symmetric, without loops.
     give_up : int, optional
         Stop after a variable with more neighbors than this. The remaining search may take minutes.
 

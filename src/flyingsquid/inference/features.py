@@ -14,7 +14,7 @@ Mask = NDArray[np.bool_]
 # Added to probabilities before logarithms are taken: bounds the log odds of two equally frequent classes at
 # 3.9, and keeps noise from raising the odds of rare classes.
 _SMOOTHING = 0.02
-# Numbers further than this from the mean, in standard deviations, are outliers.
+# Values are clipped at this distance from the mean, in standard deviations.
 _FARTHEST = 10.0
 
 
@@ -57,7 +57,7 @@ class Learner(NamedTuple):
 
 
 class FeatureWeights(NamedTuple):
-    """Everything that is needed to add features to a posterior.
+    """Parameters for adding features to a posterior.
 
     Attributes
     ----------
@@ -73,7 +73,7 @@ class FeatureWeights(NamedTuple):
     offsets: Array
 
     def log_odds(self, has_votes: Mask, features: Features) -> Array:
-        """Return what features add to the log probabilities, shape (n, K); 0 for items without features."""
+        """Return the contribution of features to log probabilities, shape (n, K); 0 without features."""
         evidence, present = self.learner.evidence(features)
         adds = self.weight * evidence + self.offsets[has_votes.astype(np.intp)]
         adds[~present] = 0.0
@@ -83,9 +83,9 @@ class FeatureWeights(NamedTuple):
 def to_evidence(predicted: Array, balance: Array, separation: float) -> Array:
     """Return log P(features | Y = k) up to a constant, shape (n, K), from predicted posteriors (n, K).
 
-    A regression on uncertain labels predicts values near their mean. If labels are right as often as their
-    probabilities state, the prediction is P(Y | features) times ``separation`` plus a constant, which is
-    undone here; then the class balance is divided out.
+    A regression on uncertain labels predicts values near their mean. If the labels are calibrated, the
+    prediction is P(Y | features) times ``separation`` plus a constant. This is inverted, and the result is
+    divided by the class balance.
 
     Examples
     --------
@@ -99,12 +99,12 @@ def to_evidence(predicted: Array, balance: Array, separation: float) -> Array:
 
 
 def combine(posterior: Array, adds: Array) -> Array:
-    """Return posteriors (n, K) with ``adds`` (n, K) added to their logarithms; as they are where it is 0.
+    """Return posteriors (n, K) with ``adds`` (n, K) added to their logarithms; unchanged if it is 0.
 
     >>> combine(np.array([[0.5, 0.5]]), np.array([[0.0, np.log(3)]]))
     array([[0.25, 0.75]])
     """
-    # A class that votes exclude stays excluded: the smallest number keeps its logarithm finite.
+    # A class that votes exclude stays excluded: the lower limit keeps its logarithm finite.
     logs = np.log(np.maximum(posterior, 1e-300)) + adds
     logs -= logs.max(axis=1, keepdims=True)
     np.exp(logs, out=logs)
@@ -115,6 +115,6 @@ def combine(posterior: Array, adds: Array) -> Array:
 
 
 def standardized(rows: Array, means: Array, scales: Array) -> Array:
-    """Return standardized rows; missing numbers are 0, the mean."""
+    """Return standardized rows; missing values become 0, the mean."""
     values = np.clip((rows - means) / scales, -_FARTHEST, _FARTHEST)
     return np.asarray(np.nan_to_num(values, copy=False))

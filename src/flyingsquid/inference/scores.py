@@ -1,4 +1,4 @@
-"""Posteriors of a continuous truth by scores: means, variances, levels, and the best of several candidates.
+"""Posteriors of a continuous truth given scores: means, variances, levels, and the best candidate.
 
 Scores are standardized by source: z_ij = loading_j * truth_i + noise, where truth and z have mean 0 and
 variance 1. All functions accept missing scores as NaN.

@@ -144,7 +144,7 @@ def mix_parts(
 
 
 def fallback_posterior(cast: OneHot | PatternGrid, mixture: Mixture) -> Array:
-    """Return the part of the posterior that does not rest on ``tables``, shape (n, K)."""
+    """Return the part of the posterior that does not depend on ``tables``, shape (n, K)."""
     answer = weighted_shares(cast, mixture.weights, mixture.prior)
     if mixture.anchored is not None:
         n_votes = cast.totals[:, None]

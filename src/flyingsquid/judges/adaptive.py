@@ -17,16 +17,16 @@ Cell = tuple[int, int]
 
 
 def code_of_answer(answer: Answer, labels: tuple[Label, ...]) -> int:
-    """Return the code of the vote, or of the reason that there is none."""
+    """Return the code of the vote, or of the reason why it is missing."""
     outcome = answer.outcome
     return code_of_reason(outcome.value) if isinstance(outcome, Missing) else labels.index(outcome)
 
 
 class AdaptiveCalls:
-    """Cells to ask about, round by round.
+    """Calls of adaptive asking, round by round.
 
-    A round takes what it can from the cache, and the rest is asked about. So a run that is started again
-    makes the same decisions as before, and asks only for what is not in the cache.
+    Each round uses cached answers first, then asks for the rest. A run that is started again therefore makes
+    the same decisions as before, and asks only for answers that are not in the cache.
 
     Parameters
     ----------
@@ -39,16 +39,16 @@ class AdaptiveCalls:
     kept : dict from (int, int) to Answer
         Cached answers of (judge, item).
     n_recorded : dict from (int, int) to int
-        Attempts that the cache records for (judge, item); they count towards the budget.
+        Number of attempts that the cache records for (judge, item). They count towards the budget.
     record : callable
-        Takes judge and item; records that an attempt begins.
+        Called with judge and item to record that an attempt begins.
 
     Attributes
     ----------
     used : dict from (int, int) to Answer
         The cached answers that were used.
     n_calls : integer array of shape (m,)
-        Attempts of each judge, those of earlier runs included.
+        Number of attempts of each judge, including those of earlier runs.
     """
 
     def __init__(
@@ -69,8 +69,8 @@ class AdaptiveCalls:
         self._codes = np.full(shape, NOT_ASKED, smallest_dtype(len(labels)))
         self._answers: dict[Cell, Answer] = {}
         self._rounds = self._plan()
-        # Attempts whose answers are lost or asked for again are spent from the start, the others when their
-        # answers are used; so decisions are those of the run that made them.
+        # Attempts whose answers are lost or requested again count as spent from the start, other attempts
+        # when their answers are used. This reproduces the decisions of the earlier run.
         self._n_unused = np.zeros(shape[1], np.int64)
         for cell, n in n_recorded.items():
             self.n_calls[cell[0]] += n
@@ -84,12 +84,12 @@ class AdaptiveCalls:
 
     @property
     def n_used(self) -> NDArray[np.int64]:
-        """Attempts of each judge without those whose cached answers were not used, shape (m,)."""
+        """Attempts of each judge, except those whose cached answers were not used, shape (m,)."""
         return np.asarray(self.n_calls - self._n_unused)
 
     @property
     def cost(self) -> float:
-        """Cost of all attempts, those of earlier runs included."""
+        """Cost of all attempts, including those of earlier runs."""
         return float(self.n_calls @ self._options.costs)
 
     def begin(self, judge: int, item: int) -> bool:
@@ -101,7 +101,7 @@ class AdaptiveCalls:
         return True
 
     def more(self, answers: dict[Cell, Answer]) -> list[Cell]:
-        """Return the cells of the next round that are not in the cache; none at the end."""
+        """Return the cells of the next round that are not in the cache; an empty list at the end."""
         self._answers = answers
         return next(self._rounds, [])
 
@@ -115,7 +115,7 @@ class AdaptiveCalls:
         self.planner.finish(self._codes)
 
     def _ask(self, cells: list[Cell]) -> Iterator[list[Cell]]:
-        """Use cached answers, then yield the other cells once, and take their answers."""
+        """Use cached answers, yield the other cells once, then store their answers."""
         for cell in cells:
             if cell in self._kept:
                 self.used[cell] = self._kept[cell]
@@ -128,7 +128,7 @@ class AdaptiveCalls:
         if new:
             yield new
         for cell in new:
-            if cell in self._answers:  # the budget may have ended before
+            if cell in self._answers:  # the budget may have been exhausted before
                 self._take(cell, self._answers[cell])
 
     def _take(self, cell: Cell, answer: Answer) -> None:

@@ -1,8 +1,8 @@
 """Cache of answers in a file of JSON lines, and the fingerprints by which answers are found in it.
 
 The first line identifies the format. Every other line is one final answer: the judge, the item, a key for
-both, the answer or the error, how it was parsed at the time, and the number of attempts. A line is written at
-once as soon as the answer is parsed. If a run has a budget, there is also one line before each attempt, so
+both, the answer or the error, how it was parsed at the time, and the number of attempts. A line is written
+as soon as the answer is parsed. If a run has a budget, there is also one line before each attempt, so
 that attempts of a killed process are counted. A killed process leaves at most an incomplete last line, which
 the next one removes.
 """
@@ -56,7 +56,7 @@ class AnswerFile:
         try:
             self._file: BinaryIO | None = open(self.path, "a+b", buffering=0)  # noqa: SIM115
         except OSError as error:
-            raise ModelFileError(f"{self.path}: answers cannot be stored there: {error}") from error
+            raise ModelFileError(f"{self.path}: answers cannot be written: {error}") from error
         try:
             if not try_lock(self._file):
                 raise ModelFileError(
@@ -95,7 +95,7 @@ class AnswerFile:
                 # Another line would be appended to the incomplete one; the next process removes it.
                 self._file.close()
                 self._file = None
-                raise ModelFileError(f"{self.path}: answers cannot be stored: {error}") from error
+                raise ModelFileError(f"{self.path}: answers cannot be written: {error}") from error
 
     def close(self) -> None:
         """Close the file, and release its lock."""

@@ -1,4 +1,4 @@
-"""Adaptive asking: its options, what it reports, and a dry run on recorded votes."""
+"""Adaptive asking: options, report, and a dry run on recorded votes."""
 
 from __future__ import annotations
 
@@ -31,17 +31,17 @@ class Asking:
     Attributes
     ----------
     outcomes : array of n str
-        Why no more judges were asked about an item: ``"pilot"`` (all were asked first), ``"certain"`` (its
+        Reason why asking stopped for each item: ``"pilot"`` (all were asked first), ``"certain"`` (its
         estimated error is below the target), ``"settled"`` (asking the others would hardly change its
         label), ``"everybody asked"`` or ``"out of budget"``.
     probabilities : array of shape (n, K)
-        P(Y = k | votes) by the label model of the run, which knows which items were the pilot.
+        P(Y = k | votes) by the label model of the run, which takes the pilot into account.
     n_asked : integer array of shape (n,)
-        Judges asked about each item.
+        Number of judges asked about each item.
     n_possible : integer array of shape (n,)
-        Judges that could have been asked.
+        Number of judges that could have been asked.
     calls : int
-        Calls, with retries and those of earlier runs whose answers were used or lost.
+        Number of calls, including retries and calls of earlier runs whose answers were used or lost.
     cost, full_cost : float
         Cost of these calls, and of one call of every judge about every item.
 
@@ -120,7 +120,7 @@ class AskingSimulation:
     full_accuracy : float
         The same after asking everybody.
     is_scored : bool
-        Whether there were gold labels ``y``.
+        Whether gold labels ``y`` were given.
 
     Examples
     --------
@@ -172,17 +172,17 @@ def simulate_asking(
 ) -> AskingSimulation:
     """Replay recorded votes as if they were asked for by ``ask_judges(..., stop_at=...)``.
 
-    The label model uses only votes that would have been asked for. Votes on further items by the same judges
-    are likely to need as many calls per item.
+    The label model uses only votes that would have been asked for. Further items are likely to need a similar
+    number of calls per item, if the judges are the same.
 
     Parameters
     ----------
-    votes : Votes, or what ``LabelModel.fit`` accepts
+    votes : Votes, or any input that ``LabelModel.fit`` accepts
         Votes of all judges.
     y : gold labels, optional
         For scoring only; None or -1 for items without one.
     stop_at, budget, costs, pilot : as in :func:`ask_judges`
-        A vote is one call.
+        Each vote counts as one call.
     gold : gold labels, optional
         For the label model, as in ``LabelModel.fit``.
     available : mask of shape (n, m), optional
@@ -287,9 +287,7 @@ def read_asking(
     """Check the options of adaptive asking."""
     n_items = len(available)
     if not _is_number(stop_at) or not 0.5 < stop_at <= 1:
-        raise OptionError(
-            f"`stop_at` must be a number above 0.5, and at most 1; got {format_value(stop_at)}."
-        )
+        raise OptionError(f"`stop_at` must be a float in (0.5, 1]; got {format_value(stop_at)}.")
     if budget is not None and (not _is_number(budget) or not budget > 0):
         raise OptionError(f"`budget` must be a positive number; got {format_value(budget)}.")
     if pilot is not None and (type(pilot) is not int or not 1 <= pilot <= n_items):
@@ -308,7 +306,7 @@ def read_asking(
     least = float(sum(options.costs[j] for j, _ in planner.pilot_cells()))
     if least > options.budget:
         raise OptionError(
-            f"`budget` must be at least {least:,.10g}, which {format_count(size, 'pilot item')} cost; got "
+            f"`budget` must be at least {least:,.10g}, the cost of {format_count(size, 'pilot item')}; got "
             f"{format_value(budget)}. Pass a smaller `pilot`."
         )
     return options

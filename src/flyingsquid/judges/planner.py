@@ -1,7 +1,7 @@
 """Planner of adaptive asking: fits the label model to the votes so far, stops items, and chooses calls.
 
-The planner is deterministic: from the same answers it makes the same decisions. So a run that was killed and
-is started again finds the answers that it needs in its cache.
+The planner is deterministic: the same answers lead to the same decisions. A run that is started again
+therefore finds the answers that it needs in its cache.
 """
 
 from __future__ import annotations
@@ -31,41 +31,41 @@ from flyingsquid.votes.codes import ABSTAIN, NOT_ASKED, Label
 
 Codes = NDArray[np.int16]
 
-# The model is fitted again when there are this many times the votes of the last fit (1.1: same on crowd_rte
-# and llm_civilcomments).
+# The model is fitted again when the number of votes has grown by this factor since the last fit (1.1 gives
+# the same results on crowd_rte and llm_civilcomments).
 _GROWTH = 1.2
-# Pilot items are left out of the fit in this many parts, so that thresholds are not calibrated on items that
-# the model was fitted to. Without it, five times as many labels as intended change on crowd_rte.
+# Pilot items are left out of the fit in this many folds, so that thresholds are not calibrated on items that
+# the model was fitted to. Without folds, five times as many labels as intended change on crowd_rte.
 _FOLDS = 5
-# Half of the tolerated error may come from stopping before everybody was asked.
+# Share of the tolerated error that may come from stopping before all judges were asked.
 _CHANGED_SHARE = 0.5
 # If tables explain the votes and have more than this share in the posterior, estimated errors are reliable,
 # and items stop only when they are certain.
 _TRUSTED = 0.5
-# With fewer votes per judge in the pilot, nothing tests the tables: no item is certain, and the label model
-# tests them on all items. In a pilot of 200 items, workers of crowd_adult have 2 votes, and 29% of the labels
-# that were called certain were wrong.
+# With fewer votes per judge, the pilot cannot test the tables: no item is called certain, and the label model
+# tests the tables on all items. In a pilot of 200 items, workers of crowd_adult have 2 votes, and 29% of the
+# labels that were called certain were wrong.
 _MIN_PILOT_VOTES = 20
-# Judges that share this much are near-copies, as in the label model.
+# Judges that share at least this much evidence are near-copies, as in the label model.
 _COPIES = 0.9
 # Pseudo-calls with and without a vote in the estimated answer rate of a judge.
 _PRIOR_CALLS = (1.0, 0.1)
 
 OUTCOMES = ("pilot", "certain", "settled", "everybody asked", "out of budget")
-"""Why no more judges are asked about an item."""
+"""Reasons why no more judges are asked about an item."""
 _OPEN = -1
 _PILOT, _CERTAIN, _SETTLED, _EVERYBODY, _OUT_OF_BUDGET = range(len(OUTCOMES))
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class AskingOptions:
-    """Options of adaptive asking, checked.
+    """Validated options of adaptive asking.
 
     Attributes
     ----------
     stop_at : float in (0.5, 1]
     budget : float
-        Infinite if there is none.
+        Infinite if not limited.
     costs : array of shape (m,)
     pilot : int
         Number of items that all judges are asked about.
@@ -114,7 +114,7 @@ class Planner:
     outcomes : integer array of shape (n,)
         Positions in :data:`OUTCOMES`; -1 for items that are still open.
     posterior : array of shape (n, K)
-        P(Y = k) by the latest fit and the latest votes.
+        P(Y = k | votes so far) by the latest fit.
     """
 
     def __init__(
@@ -145,11 +145,11 @@ class Planner:
         return list(zip(judges.tolist(), self._pilot[items].tolist(), strict=True))
 
     def start(self, codes: Codes) -> None:
-        """Take the answers of the pilot, shape (n, m), into account."""
+        """Process the answers of the pilot, shape (n, m)."""
         is_complete = ~((codes == NOT_ASKED) & self._available).any(axis=1)
         is_complete &= np.isin(np.arange(len(codes)), self._pilot)
         self.outcomes[is_complete] = _PILOT if self._can_stop else _EVERYBODY
-        self._pilot = np.flatnonzero(is_complete)  # the budget may have ended before
+        self._pilot = np.flatnonzero(is_complete)  # the budget may have been exhausted before
         n_votes = (codes[self._pilot] >= 0).sum(axis=0)
         self._is_tested = bool(n_votes.any()) and np.median(n_votes[n_votes > 0]) >= _MIN_PILOT_VOTES
         if len(self._pilot):
@@ -166,7 +166,7 @@ class Planner:
         codes : integer array of shape (n, m)
             The votes so far; :data:`NOT_ASKED` for judges that were not asked.
         room : float
-            What is left of the budget.
+            Remaining budget.
         """
         if not (self.outcomes == _OPEN).any():
             return []
@@ -222,7 +222,7 @@ class Planner:
             votes=votes,
             rows="all",
             gold=None if known is None or known.max() < 0 else known,
-            # Items on which everybody was asked because the votes disagreed are not typical.
+            # Items on which all judges were asked because the votes disagreed are not typical.
             complete=np.isin(items, self._pilot) & self._is_tested,
         )
         fit = check_solver(Auto(), data).solve(data)
@@ -235,7 +235,7 @@ class Planner:
         return Votes(codes, self._classes, self._names)
 
     def _calibrate(self, codes: Codes) -> None:
-        """Estimate from a replay of the pilot when further calls hardly change a label.
+        """Calibrate the threshold of settled labels on a replay of the pilot.
 
         Each part of the pilot is replayed with a model that was fitted without it.
         """
@@ -301,7 +301,7 @@ class Planner:
         self.outcomes[(self.outcomes == _OPEN) & ~to_ask.any(axis=1)] = _EVERYBODY
 
     def _answer_rates(self, codes: Codes) -> Array:
-        """Return how often a call of each judge gives a vote, shape (m,)."""
+        """Return the share of the calls of each judge that return a vote, shape (m,)."""
         with_vote, without = _PRIOR_CALLS
         n_votes = (codes >= 0).sum(axis=0)
         n_calls = ((codes != NOT_ASKED) & self._available).sum(axis=0)

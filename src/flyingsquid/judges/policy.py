@@ -1,4 +1,4 @@
-"""Policy of asking: which judge to ask next about an item, and when to stop. Pure functions on arrays."""
+"""Policy of adaptive asking: choice of the next judge, and stopping rules. Pure functions on arrays."""
 
 from __future__ import annotations
 
@@ -13,15 +13,15 @@ Mask = NDArray[np.bool_]
 # All judges are asked about this many items first, or about a fifth of the items if that is less, but not
 # about fewer than the second number. Thresholds are calibrated on these items.
 _PILOT_ITEMS, _FEWEST_PILOT_ITEMS = 200, 30
-# Steps of the golden ratio spread items evenly, whatever their order and its period.
+# Steps of the golden ratio spread items evenly, regardless of periods in their order.
 _GOLDEN_RATIO = (1 + 5**0.5) / 2
 _PLASTIC_RATIO = 1.324717957244746  # in two dimensions
-# Judges take turns if their values differ by less than this share. Otherwise the errors of the one or two
-# best judges would be in the labels of all items: with turns, llm_civilcomments gains .5 points, and the
-# spread between pilots is half as large.
+# Judges take turns if their values differ by less than this share. Otherwise, the labels of all items would
+# contain the errors of the one or two best judges. With turns, accuracy on llm_civilcomments is .5 points
+# higher, and the spread between pilots is half as large.
 _TURNS = 0.5
 _CHUNK_CELLS = 1 << 20
-# Probabilities below this are treated as this, where logarithms are finite.
+# Lower limit of probabilities, so that logarithms are finite.
 _TINY = 1e-12
 # Thresholds that are compared, evenly spaced among the scores of the pilot.
 _THRESHOLDS = 100
@@ -52,7 +52,7 @@ def spread_items(n_items: int, size: int) -> NDArray[np.intp]:
 
 
 def information(posterior: Array, tables: Array) -> Array:
-    """Return how much the next vote of each judge is expected to tell about the class, in nats.
+    """Return the expected information of the next vote of each judge about the class, in nats.
 
     Parameters
     ----------
@@ -65,8 +65,8 @@ def information(posterior: Array, tables: Array) -> Array:
     -------
     array of shape (n, m)
         Mutual information of Y and the vote given the votes so far: the expected decrease of the entropy of
-        Y, ``H(vote) - sum_k P(Y = k) H(vote | Y = k)``. The expected gain of accuracy would not do, because
-        it is 0 unless a single vote can change the label.
+        Y, ``H(vote) - sum_k P(Y = k) H(vote | Y = k)``. The expected gain of accuracy is not suitable,
+        because it is 0 unless a single vote can change the label.
 
     Examples
     --------
@@ -106,13 +106,13 @@ def choose_judges(
     costs : array of shape (m,)
         Cost of one call, positive.
     answer_rates : array of shape (m,), optional
-        How often a call of the judge gives a vote. Default: always.
+        Share of the calls of each judge that return a vote. Default: 1.
     asked : mask of shape (n, m), optional
         Judges that were asked about the item, needed with ``shared``.
     shared : array of shape (m, m), optional
         Share of the evidence that two judges have in common: 1 for copies, 0 if independent.
     items : array of shape (n,), optional
-        Numbers of the items, by which judges of similar value take turns. Default: they do not.
+        Positions of the items. If given, judges of similar value take turns.
 
     Returns
     -------
@@ -155,7 +155,7 @@ def _turns(items: NDArray[np.intp], n_judges: int) -> Array:
 
 
 def within_budget(costs: Array, room: float) -> Mask:
-    """Return which calls to make, in order, so that their cost is at most ``room``.
+    """Return a mask of the calls to make, taken in order, with a total cost of at most ``room``.
 
     >>> within_budget(np.array([2.0, 5.0, 1.0]), 3.5)
     array([ True, False,  True])
@@ -174,7 +174,7 @@ def within_budget(costs: Array, room: float) -> Mask:
 
 
 def change_features(errors: Array, n_asked: NDArray[Any], n_left: NDArray[Any]) -> Array:
-    """Return what the probability depends on that further calls change a label, shape (..., 4).
+    """Return the predictors of whether further calls change a label, shape (..., 4).
 
     These are a constant, the estimated log odds of the label, and logarithms of the numbers of judges that
     were asked and that are left.
@@ -206,19 +206,19 @@ def fit_changes(features: Array, changed: Mask) -> Array:
 
 
 def settled_score(scores: Array, changed: Mask, is_stage: Mask, share: float) -> float:
-    """Return the score at which labels may be taken as settled; minus infinity if there is none.
+    """Return the largest score at which labels count as settled; minus infinity if there is none.
 
     Parameters
     ----------
     scores : array of shape (n, s)
-        Score of the label of each pilot item after 1, 2, ..., s calls; the higher, the more likely is it to
-        change.
+        Score of the label of each pilot item after 1, 2, ..., s calls. Labels with a higher score are more
+        likely to change.
     changed : mask of shape (n, s)
         Whether the label differs from the one after all calls.
     is_stage : mask of shape (n, s)
         Whether a judge is left to ask.
     share : float
-        The share of stopped items whose label may differ.
+        Tolerated share of stopped items whose label differs.
 
     Returns
     -------

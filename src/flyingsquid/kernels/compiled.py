@@ -141,7 +141,7 @@ def pack(codes, n_classes, octets):  # type: ignore[no-untyped-def]
 
 @_compile()
 def count(planes, low, high, counts):  # type: ignore[no-untyped-def]
-    """Add to ``counts`` (W, W), from row ``low`` to ``high`` and right of the diagonal, the common bits."""
+    """Add numbers of common bits to ``counts`` (W, W), right of the diagonal in rows ``low`` to ``high``."""
     width, words = planes.shape
     for first in range(low, high, _TILE):
         for second in range(first, width, _TILE):

@@ -257,7 +257,7 @@ def _powers(codes: NDArray[Any], n_classes: int) -> NDArray[np.int32]:
 def split_silence(
     weights: NDArray[np.float64],
 ) -> tuple[NDArray[np.float64], NDArray[np.float64], Any]:
-    """Split weights of both votes and of no vote, shape (m, 3), into a constant and what votes add to it.
+    """Split weights of both votes and of no vote, shape (m, 3), into a constant and contributions of votes.
 
     An item without votes then has exactly the constant, and so do votes that cancel out. Weights of
     shape (m, 3, r) give arrays of shape (m, r), and r constants.

@@ -126,7 +126,7 @@ def _read_preprocessors(pre: Any) -> tuple[Callable[[Any], Any], ...]:
 
 
 def preprocess_item(preprocess: Callable[[Any], Any], x: Any) -> Any:
-    """Return what a preprocessor makes of an item; it gets a copy of a row that it may change."""
+    """Apply a preprocessor to an item; a row is copied first, so the preprocessor may change it."""
     found = preprocess(Draft(dict(x)) if isinstance(x, Row) else x)
     if found is None:
         raise TypeError("a preprocessor must return the item; got None")
@@ -134,7 +134,7 @@ def preprocess_item(preprocess: Callable[[Any], Any], x: Any) -> Any:
 
 
 def is_importable(function: LabelingFunction) -> bool:
-    """Return whether the qualified name of a function refers to this very object."""
+    """Return whether the qualified name of a function refers to the same object."""
     found: Any = sys.modules.get(str(getattr(function, "__module__", None)))
     for part in str(getattr(function, "__qualname__", "<none>")).split("."):
         found = getattr(found, part, None)

@@ -99,7 +99,7 @@ class VoteReader(Estimator):
     def save(self, path: str | os.PathLike[str]) -> None:
         """Write the fitted model to a file atomically; ``flyingsquid.load`` reads it.
 
-        Files hold arrays and JSON, no pickle. Predictions after a round trip are identical to the last bit.
+        Files contain arrays and JSON, not pickles. Predictions of a loaded model are bit-identical.
         """
         from flyingsquid.models import files  # it knows the estimators, which know this class
 
@@ -107,7 +107,7 @@ class VoteReader(Estimator):
 
     @abstractmethod
     def _to_state(self) -> State:
-        """Return arrays and JSON values that hold the fitted model."""
+        """Return the fitted model as arrays and JSON values."""
 
     def __sklearn_is_fitted__(self) -> bool:
         return hasattr(self, "vote_schema_")
@@ -173,7 +173,7 @@ class VoteReader(Estimator):
         votes = self.read_votes(one_row(votes_row, schema.names))
         if votes.n_items != 1:
             raise VotesError(
-                f"`votes_row` must hold the votes on one item; got {votes.n_items}. Pick one, as in "
+                f"`votes_row` must be the votes on one item; got {votes.n_items}. Pick one, as in "
                 "votes[[0]] or array[0]."
             )
         return np.asarray(votes.to_dense().codes[0])

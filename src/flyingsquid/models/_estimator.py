@@ -78,7 +78,7 @@ class Estimator:
         Parameters
         ----------
         deep : bool, default=True
-            Whether to include the parameters of estimators among them, as ``<parameter>__<nested>``.
+            Whether to include the parameters of nested estimators, as ``<parameter>__<nested>``.
         """
         params: dict[str, Any] = {}
         for name in self._get_param_names():
@@ -88,7 +88,7 @@ class Estimator:
         return params
 
     def set_params(self, **params: Any) -> Self:
-        """Set parameters by name; ``<parameter>__<nested>`` sets one of an estimator among them."""
+        """Set parameters by name; ``<parameter>__<nested>`` sets a parameter of a nested estimator."""
         valid = self.get_params(deep=False) if params else {}
         nested: dict[str, dict[str, Any]] = defaultdict(dict)
         for key, value in params.items():
@@ -132,7 +132,7 @@ class Estimator:
     set_score_request = _MetadataRequest()
 
     def get_metadata_routing(self) -> Any:
-        """Return the requests of metadata, for scikit-learn."""
+        """Return the metadata requests for scikit-learn."""
         return self._get_metadata_request()
 
     def _get_metadata_request(self) -> Any:
@@ -148,7 +148,7 @@ class Estimator:
 
 
 def not_fitted(message: str) -> NotFittedError:
-    """Return an error that is scikit-learn's ``NotFittedError`` as well."""
+    """Return an error that also inherits from scikit-learn's ``NotFittedError``."""
     from sklearn.exceptions import NotFittedError as SklearnNotFittedError
 
     return _not_fitted_type(SklearnNotFittedError)(message)

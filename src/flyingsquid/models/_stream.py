@@ -217,7 +217,7 @@ def read_row(data: Any, classes: tuple[Label, ...] | None, *, add_classes: bool)
 
 
 def _new_classes(labels: set[Any], classes: tuple[Label, ...]) -> tuple[Label, ...]:
-    """Return labels that are not known, in an order that does not depend on their positions."""
+    """Return labels that are not classes yet, in an order that does not depend on their positions."""
     found = {label for label in labels if label not in classes and label != ABSTAIN}
     plain = classes == tuple(range(len(classes)))
     if plain and found and all(is_integer(v) and v >= 0 for v in found):

@@ -23,7 +23,7 @@ class BestOf(Tabular):
     Attributes
     ----------
     groups : array of shape (g,)
-        Labels of the groups, or their numbers.
+        Labels of the groups, or their positions.
     chosen : int array of shape (g,)
         Position of the chosen candidate within its group; -1 if a group has no scores.
     probabilities : array of shape (g, c)
@@ -55,7 +55,7 @@ class BestOf(Tabular):
 
 
 def group_rows(groups: Any, n_items: int) -> tuple[NDArray[Any], NDArray[np.intp]]:
-    """Return the distinct groups in order of occurrence, and their rows (g, c), -1 for none."""
+    """Return the distinct groups in order of occurrence, and their rows (g, c), padded with -1."""
     labels = as_column(groups, "groups").tolist()
     if len(labels) != n_items:
         raise VotesError(

@@ -153,7 +153,7 @@ def _steps(series: _Series, n_series: int) -> list[tuple[int, float, float]]:
 
 
 def _apart(series: _Series, cuts: list[int]) -> list[int]:
-    """Return the cuts without those within a window of the previous one, which show the same change."""
+    """Remove cuts that are within a window of the previous one, because they show the same change."""
     kept: list[int] = []
     for cut in cuts:
         if not kept or series.between(cut) - series.between(kept[-1]) >= series.near(cut):

@@ -1,4 +1,4 @@
-"""Model of scores: the truth is a number, and sources are judges that score it with bias, scale and noise."""
+"""Model of numeric scores by judges that differ in bias, scale and noise."""
 
 from __future__ import annotations
 
@@ -73,7 +73,7 @@ class ScoreModel(Estimator):
     retest_ : array of shape (m,)
         Expected correlation of two scores of one judge on the same items; NaN without repeats.
     weights_ : array of shape (m,)
-        Share of each standardized score in the estimated truth; the sizes sum to 1.
+        Share of each standardized score in the estimated truth; absolute values sum to 1.
     center_, spread_ : float
         Mean and standard deviation of the truth.
     shrinkage_ : float
@@ -86,9 +86,9 @@ class ScoreModel(Estimator):
 
     Notes
     -----
-    Scores that are missing for reasons unrelated to the truth do no harm. Intervals include sampling error
-    and errors that judges share visibly, but not a bias that all judges have in common: no method without
-    gold labels can tell it from the truth. See ``docs/guides/scores.md``.
+    Scores that are missing for reasons unrelated to the truth do not bias the estimates. Intervals include
+    sampling error and errors that some judges share, but not a bias that all judges have in common: no method
+    without gold labels can distinguish it from the truth. See ``docs/guides/scores.md``.
 
     Examples
     --------
@@ -131,7 +131,7 @@ class ScoreModel(Estimator):
         Raises
         ------
         NotIdentifiableError
-            If fewer than two judges vary and agree.
+            If fewer than two judges have scores that vary and are correlated.
         """
         share = self._read_shrinkage()
         read = _read(scores, names)
@@ -189,7 +189,7 @@ class ScoreModel(Estimator):
         concerns = []
         if constant.any():
             concerns.append(
-                f"These sources give one score only, or fewer than three, and are ignored: "
+                f"These sources have fewer than three scores, or always the same score, and are ignored: "
                 f"{_joined(shown[constant])}."
             )
         if (apart := ~fit.usable & ~constant).any():
@@ -319,7 +319,7 @@ class ScoreModel(Estimator):
             keys, rows = group_rows(groups, len(read.values))
         mean, variance = self._posterior(read)
         present = rows >= 0
-        # Only candidates without any score are left out of a grid; rows of `groups` all take part.
+        # In a grid, candidates without scores are left out; with `groups`, every row is a candidate.
         if groups is None:
             present &= np.asarray(np.isfinite(read.values).any(axis=(1, 2)))[rows]
         means = np.where(present, mean[rows], np.nan)
@@ -512,7 +512,7 @@ class ScoreModel(Estimator):
         moments = ScoreMoments.from_state(State(SUMS, state.meta["sums"], state.arrays))
         names = state.meta["names"]
         if names is not None and not len(names) == len(set(names)) == moments.n_sources:
-            raise ModelFileError("`names` in the file must be one different name per source.")
+            raise ModelFileError("`names` in the file must contain one distinct name per source.")
         model = cls(shrinkage=state.meta["shrinkage"])
         fit = fit_scores(moments, model._read_shrinkage())
         names = None if names is None else tuple(names)

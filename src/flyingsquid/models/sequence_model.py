@@ -330,7 +330,7 @@ class SequenceLabelModel(FitAttributes["FittedSequences", SequenceMoments]):
         return float(np.mean(credit))
 
     def summary(self) -> Table:
-        """Summarize the sources, one row per source, and how rows follow each other."""
+        """Summarize the sources, one row per source, and the transitions between rows."""
         fitted = self._fitted  # once, because another thread may fit the model meanwhile
         return summarize_sequences(
             fitted.moments.rows,

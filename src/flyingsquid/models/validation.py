@@ -90,7 +90,7 @@ def given_graph(graph: Any, caller: str) -> DependencyGraph | None:
     if not isinstance(graph, str):
         return graph
     raise OptionError(
-        f'graph="learn" is not supported by {caller}: counts of pairs do not hold the joint votes of '
+        f'graph="learn" is not supported by {caller}: counts of pairs do not contain the joint votes of '
         "dependent sources. Call graph = fs.learn_structure(moments) first, then fs.LabelModel(graph), and "
         "count with Moments.of(votes, graph)."
     )

@@ -29,7 +29,7 @@ def agreeing_parts(
     sizes : array of shape (s,)
         Rows of each part, newest first.
     hits : array of shape (s, p)
-        In how many of them each of p events occurred.
+        Number of rows of each part on which each of p events occurred.
     dispersion : float, at least 1
         Ratio of the variance of parts to that of independent rows.
     tests : float

@@ -140,7 +140,7 @@ class VotesByClass:
         return self._with(function(self.matrix.data))
 
     def with_classes(self, labels: NDArray[np.intp]) -> VotesByClass:
-        """Return the counts with class k of the items read as ``labels[k]``."""
+        """Return the counts with class k of the items renamed to ``labels[k]``."""
         matrix = self.matrix
         return VotesByClass(
             csr_array((matrix.data, labels[matrix.indices], matrix.indptr), shape=matrix.shape)

@@ -95,7 +95,7 @@ def fields_of(state: State) -> dict[str, Any]:
         and (names is None or _are_names(names, n_sources))
     )
     if not fits:
-        raise ModelFileError("The counts in the file do not agree with each other.")
+        raise ModelFileError("The counts in the file are inconsistent.")
     return {
         "n_items": n_items,
         "missing": missing,
@@ -125,7 +125,7 @@ def _read_tables(state: State, plan: CountPlan, n_classes: int) -> tuple[list[An
             return [_sparse_pairs(state, "pairs", plan.n_sources * n_classes)], []
         counts = state.arrays["pair_counts"]
         if counts.shape != shapes[0]:
-            raise ModelFileError("The counts in the file do not agree with each other.")
+            raise ModelFileError("The counts in the file are inconsistent.")
         return [counts], []
     dense = [number for number in range(at) if f"pairs_{number}_data" not in state.arrays]
     tables = iter(cut_tables(state.arrays["blocks"], [shapes[number] for number in dense]))

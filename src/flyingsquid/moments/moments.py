@@ -212,7 +212,7 @@ class Moments:
     def _all_pairs(self) -> PairCounts:
         if len(self._plan.pair_sets[0]) < self._plan.n_sources:
             raise IncompatibleError(
-                "Counts on a graph of several tasks hold only the pairs that the graph needs. Use `table` or "
+                "Counts on a graph of several tasks contain only pairs that the graph needs. Use `table` or "
                 "`select` for some sources, or count the votes without a graph."
             )
         return self._pairs[0]
@@ -254,7 +254,7 @@ class Moments:
     def joint_counts(self, first: Sequence[int], second: Sequence[int]) -> NDArray[Any]:
         """Return the counts of two groups of s and t sources, shape (s, K, t, K).
 
-        ``[i, a, j, b]`` items had ``first[i]`` vote a and ``second[j]`` vote b.
+        Entry ``[i, a, j, b]`` counts the items on which ``first[i]`` votes a and ``second[j]`` votes b.
         """
         number = self._plan.set_with((*first, *second))
         at = (self._plan.positions(number, tuple(sources)) for sources in (first, second))
@@ -355,7 +355,7 @@ class Moments:
         """
         state = read_state(path)
         if state.kind != files.KIND:
-            raise ModelFileError(f"{path}: the file holds a {state.kind}, not Moments. Use fs.load.")
+            raise ModelFileError(f"{path}: the file contains a {state.kind}, not Moments. Use fs.load.")
         return cls.from_state(state)
 
     @classmethod
@@ -363,7 +363,7 @@ class Moments:
         """Return the counts in a state; raise an error for impossible ones."""
         moments = cls(**files.fields_of(state))
         if moments._lowest_count() < (0 if moments.is_exact else -_ROUNDING * moments.n_items):
-            raise ModelFileError("The counts in the file are inconsistent: no votes have these counts.")
+            raise ModelFileError("The counts in the file are inconsistent: no votes can have these counts.")
         return moments
 
     # ------------------------------------------------------------------ algebra

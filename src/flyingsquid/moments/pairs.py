@@ -97,7 +97,7 @@ class PairCounts(ABC):
 
     @abstractmethod
     def agreement(self) -> NDArray[Any]:
-        """Return the items on which both sources cast the same vote, shape (m, m)."""
+        """Return the number of items on which both sources cast the same vote, shape (m, m)."""
 
     @abstractmethod
     def compare(self) -> PairAgreement:
@@ -339,7 +339,7 @@ class SparsePairs(PairCounts):
         return place, pairs.row // m == pairs.col // m, pairs.data
 
     def _sums(self, place: NDArray[Any], data: NDArray[Any], shape: tuple[int, int]) -> NDArray[Any]:
-        """Sum counts by place, in the type of the counts: below 2**53 integers are exact in float64."""
+        """Sum counts by position, in the type of the counts: below 2**53 integers are exact in float64."""
         sums = np.bincount(place, data.astype(np.float64), minlength=shape[0] * shape[1]).reshape(shape)
         return np.asarray(sums.astype(self.matrix.dtype))
 

@@ -245,7 +245,9 @@ class SequenceMoments:
         """
         state = read_state(path)
         if state.kind != KIND:
-            raise ModelFileError(f"{path}: the file holds a {state.kind}, not SequenceMoments. Use fs.load.")
+            raise ModelFileError(
+                f"{path}: the file contains a {state.kind}, not SequenceMoments. Use fs.load."
+            )
         return cls.from_state(state)
 
     def to_state(self) -> State:

@@ -1,4 +1,4 @@
-"""Several explanations of the votes: factors, one of which is the truth, chosen by gold labels."""
+"""Choice by gold labels among several factors that explain the votes."""
 
 from __future__ import annotations
 
@@ -18,13 +18,12 @@ MAJORITY_FOLLOWED = (
     "Two groups of sources contradict each other, and the votes do not show which group is right; labels "
     "follow the majority vote."
 )
-"""Concern if several explanations fit the votes."""
+"""Concern reported if several explanations fit the votes."""
 CONSISTENT_FOLLOWED = (
     "Two groups of judges contradict each other; the labels follow the judges that agree with themselves "
-    "when the order is swapped. Gold labels of the items that fs.suggest_items lists would show whether that "
-    "is right."
+    "when the order is swapped. To check whether this is right, label the items that fs.suggest_items lists."
 )
-"""Concern if several explanations fit the votes of judges that were asked in several orders."""
+"""Concern reported if several explanations fit the votes of judges that were asked in several orders."""
 
 
 def follow_direction(mixture: Mixture, factors: Factors, toward: Array, intercept: float = 0.0) -> Mixture:
@@ -52,7 +51,7 @@ def choose_by_gold(plain: WeightedFit, data: FitData, own: Array) -> tuple[Weigh
     plain : WeightedFit
         The label-free fit.
     data : FitData
-        With gold labels.
+        Data with gold labels.
     own : array of shape (g, K)
         Label-free posteriors of the items with gold labels.
 
@@ -60,7 +59,7 @@ def choose_by_gold(plain: WeightedFit, data: FitData, own: Array) -> tuple[Weigh
     -------
     WeightedFit, array of shape (g, K)
         The fit along the direction that gold labels favor, and the posterior of each item by a direction that
-        was estimated without it; or the arguments, if one factor suffices or gold labels favor these.
+        was estimated without it. Both are unchanged if one factor suffices or gold labels favor them.
     """
     items, factors = data.labeled, fit_factors(data.moments)
     if items is None or factors is None or factors.rank < 2:

@@ -21,7 +21,7 @@ Array = NDArray[np.float64]
 
 
 def votes_with_features(data: FitData) -> Votes:
-    """Return the votes on all items; raise OptionError for data that features are not supported with."""
+    """Return the votes on all items; raise OptionError if the data does not support features."""
     if data.votes is None or data.rows != "all":
         raise OptionError(
             "`features` is not supported with VoteChunks and clusters; pass the votes as an array.",
@@ -30,7 +30,7 @@ def votes_with_features(data: FitData) -> Votes:
     graph = data.moments.graph
     if graph is not None and graph.n_tasks > 1:
         raise OptionError(
-            f"`features` is not supported with several tasks; got a graph of {graph.n_tasks}.",
+            f"`features` is not supported with several tasks; got a graph with {graph.n_tasks} tasks.",
             parameter="features",
         )
     return data.votes
@@ -42,9 +42,9 @@ def add_features(fit: Fit, data: FitData, features: Features) -> Fit:
     Parameters
     ----------
     fit : Fit
-        Of the votes, by any solver, with one task.
+        Fit of the votes by any solver, with one task.
     data : FitData
-        With the votes on all items.
+        Data with the votes on all items.
     features : Features of the same items
     """
     codes = votes_with_features(data).codes

@@ -1,8 +1,8 @@
-"""Panels of judges: answers of one judge are combined, and what identifies the truth is used.
+"""Solver for panels of judges: combines the answers of each judge, then weights the judges.
 
-Sources of one judge, in other orders or repeated, count as one source. If judges were asked in several
-orders, those that agree with themselves count more, as far as confusion tables do not explain the votes. Two
-factors that explain the votes equally well are told apart by gold labels or by trusted judges.
+Sources of one judge, in different orders or repeated, count as one source. If judges were asked in several
+orders, judges with high self-agreement get larger weights, to the extent that confusion tables do not explain
+the votes. If two factors explain the votes equally well, gold labels or trusted judges decide between them.
 """
 
 from __future__ import annotations
@@ -44,11 +44,11 @@ from flyingsquid.votes import SourceInfo, Structure
 
 # Log odds per standardized score of the direction that trusted judges share.
 _TRUSTED_STRENGTH = 2.0
-# Standard errors by which a judge must agree with another one beyond chance for a weight of its own.
+# A judge gets its own weight if it agrees with another judge by this many standard errors more than chance.
 _CORROBORATED = 3.0
-# Tables are trusted this much if nothing speaks for or against them. On small panels of judges that share a
-# bias, trust up to here is no evidence, and the tables decide the ties of majority vote (LLMBar: 10% of
-# random panels of six judges fall below it by more than a point; with this limit 1%).
+# Trust in tables if there is no evidence for or against them. On small panels of judges that share a bias,
+# trust up to this value is not evidence, and the tables would decide the ties of majority vote (LLMBar: 10%
+# of random panels of six judges fall below majority vote by more than a point; with this limit, 1%).
 _PRIOR_TRUST = 0.3
 
 
@@ -61,8 +61,8 @@ class Panel(Solver):
     Parameters
     ----------
     trusted : sequence of judges, optional
-        Judges that are known to err for other reasons than the rest. If a second factor explains the votes,
-        labels follow the direction in which these judges lie. Two classes only.
+        Judges whose errors are known to have other causes than those of the rest. If the votes have a second
+        factor, labels follow the direction of these judges. Supported for two classes only.
     share_families : bool, default=False
         Whether judges with the same ``model`` share the weight of one judge.
 
@@ -121,7 +121,7 @@ def solve_panel(data: FitData, panel: Panel) -> WeightedFit:
     if panel.trusted is not None:
         spread, note = _toward_trusted(spread, data.moments, structure, panel.trusted)
         notes.append(note)
-        trust = replace(found.trust, share=spread.trust, n_tested=0)  # nothing tests who is trusted
+        trust = replace(found.trust, share=spread.trust, n_tested=0)  # trust in judges is not tested
     assessed = assess_mixture(
         data.moments,
         RowLabels.of(rows_of(votes, data.weights, data.counted), spread),
@@ -137,7 +137,7 @@ def solve_panel(data: FitData, panel: Panel) -> WeightedFit:
     if structure.has_replicates:
         judges = format_count(len(structure.judges), "judge")
         notes.insert(0, f"{format_count(len(structure), 'source')} combined into {judges}")
-    # Answers of one judge are not reported as copies unless they are.
+    # Answers of one judge are reported as copies only if the votes show it.
     copies = find_copies(data.moments).groups
     return weighted_fit(assessed, panel.name, "; ".join([*notes, reason]), concerns, copies)
 
@@ -165,8 +165,8 @@ def _judge_weights(agreement: SelfAgreement, judged: Moments) -> tuple[Array, st
 def _with_weights(mixture: Mixture, weights: Array, support: float) -> Mixture:
     """Return the mixture of judges with weights by self-agreement in place of weights by agreement.
 
-    Agreement with others amplifies a bias that judges share; agreement with oneself does so less. The tables
-    are kept as far as they are trusted, and as far as self-agreement supports them.
+    Weights by agreement amplify a bias that judges share; weights by self-agreement do so less. The share of
+    the tables is the trust in them times their support by self-agreement.
     """
     trust = max(mixture.trust - _PRIOR_TRUST, 0.0) / (1 - _PRIOR_TRUST) * (1 - mixture.majority) * support
     return replace(
@@ -180,9 +180,9 @@ def _with_weights(mixture: Mixture, weights: Array, support: float) -> Mixture:
 
 
 def _by_source(mixture: Mixture, structure: Structure, *, share_families: bool) -> Mixture:
-    """Return a mixture of judges as one of their sources, which share the weight of the judge equally.
+    """Convert a mixture over judges to a mixture over sources, which share the weight of their judge equally.
 
-    Answers of one judge that contradict each other then cancel.
+    Contradictory answers of one judge then cancel.
     """
     of = structure.judge_of
     factors = 1 / np.bincount(of)[of]
@@ -193,7 +193,7 @@ def _by_source(mixture: Mixture, structure: Structure, *, share_families: bool) 
 
 
 def _scaled(mixture: Mixture, factors: Array) -> Mixture:
-    """Return a mixture in which every source counts by a factor, shape (m,)."""
+    """Return a mixture with the contribution of each source multiplied by a factor, shape (m,)."""
 
     def scaled(term: TableTerm | None) -> TableTerm | None:
         if term is None:
@@ -209,14 +209,14 @@ def _scaled(mixture: Mixture, factors: Array) -> Mixture:
 
 
 def _tables_of(found: MixtureFit, structure: Structure) -> Tables | None:
-    """Return the confusion tables of judges for their sources, which standard errors need."""
+    """Return the confusion table of each source, needed for standard errors: that of its judge."""
     if found.tables is None:
         return None
     return Tables(found.tables.tables[structure.judge_of], found.tables.balance)
 
 
 def _dependence_of(found: Dependence, structure: Structure) -> Dependence:
-    """Return the dependence of judges as one of their sources; those of one judge count as copies."""
+    """Convert dependence between judges to sources; sources of one judge count as copies."""
     if found.shared is None:
         return found
     of = structure.judge_of
@@ -232,11 +232,11 @@ def _dependence_of(found: Dependence, structure: Structure) -> Dependence:
 def _toward_trusted(
     mixture: Mixture, moments: Moments, structure: Structure, trusted: Sequence[str]
 ) -> tuple[Mixture, str]:
-    """Return the mixture, or labels along the direction of trusted judges if there are several factors."""
+    """Return a mixture that follows the direction of trusted judges if there are several factors."""
     unknown = next((judge for judge in trusted if judge not in structure.judges), None)
     if unknown is not None:
         raise OptionError(
-            f"`trusted` must be judges, such as {format_list(structure.judges, 3)}; got "
+            f"`trusted` must contain names of judges, such as {format_list(structure.judges, 3)}; got "
             f"{format_value(unknown)}.",
             parameter="trusted",
         )
@@ -244,7 +244,7 @@ def _toward_trusted(
         raise OptionError("`trusted` is supported for two classes only; leave it out.", parameter="trusted")
     factors = fit_factors(moments)
     if factors is None or factors.rank < 2:
-        return mixture, "the votes have one factor, so trusted judges change nothing"
+        return mixture, "the votes have one factor, so trusted judges have no effect"
     is_trusted = np.isin(structure.judge_of, [structure.judges.index(judge) for judge in trusted])
     toward = factors.loadings[is_trusted].sum(axis=0)
     toward *= _TRUSTED_STRENGTH / max(float(np.linalg.norm(toward)), 1e-12)

@@ -159,7 +159,7 @@ _GAP = 3
 
 
 def infer_integer_classes(found: Sequence[int]) -> Sequence[int] | None:
-    """Return the classes of votes that are integers >= 0; None if they cannot be numbers of classes.
+    """Return the classes of votes that are integers >= 0; None if they cannot be class numbers.
 
     Parameters
     ----------

@@ -16,22 +16,22 @@ from flyingsquid.votes.frames import is_frame, is_lazy, read_scores
 
 Array: TypeAlias = NDArray[np.float64]
 N_FOLDS = 5
-"""Items are dealt into so many folds by their features."""
+"""Number of folds into which items are divided by their features."""
 MOST_COLUMNS = 1_024
-"""More columns are added up at random, with random signs, to so many."""
-# Cells of one chunk of rows.
+"""Largest number of columns; more columns are reduced to it by random sums with random signs."""
+# Maximum number of cells in one chunk of rows.
 _CHUNK_CELLS = 1 << 22
 _SEED = 28
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Features:
-    """Numbers of n items, dense or sparse.
+    """Features of n items, dense or sparse.
 
     Attributes
     ----------
     values : array or sparse matrix of shape (n, d)
-        NaN is missing; an item whose numbers are all missing has no features.
+        NaN marks missing values. An item whose values are all missing has no features.
     """
 
     values: NDArray[Any] | csr_array
@@ -83,7 +83,7 @@ class Features:
         return Features(self.values[items])
 
     def raw_chunks(self) -> Iterator[tuple[slice, Array]]:
-        """Yield rows as they were passed; only the stored numbers of sparse rows, as one row per item."""
+        """Yield dense rows as they were passed, as float64."""
         step = max(1, _CHUNK_CELLS // max(self.n_columns, 1))
         for start in range(0, self.n_items, step):
             at = slice(start, min(start + step, self.n_items))
@@ -93,7 +93,7 @@ class Features:
     def chunks(self) -> Iterator[tuple[slice, Array, NDArray[np.intp]]]:
         """Yield rows of shape (r, width) as float64, and the fold of each of them.
 
-        The fold follows from the numbers of the item alone, so an item has the same fold in every call, and
+        The fold depends only on the values of the item, so an item has the same fold in every call, and
         copies of an item are in one fold.
         """
         multipliers = _draw(self.n_columns).integers(1, 1 << 31, self.n_columns, dtype=np.uint64) | 1
@@ -115,12 +115,12 @@ def _apply(sketch: csr_array, rows: Array) -> Array:
 
 
 def _draw(n_columns: int) -> np.random.Generator:
-    # Fixed: the same number of columns must be treated the same way by fit and predict.
+    # The seed is fixed, because fit and predict must use the same random numbers.
     return np.random.default_rng([_SEED, n_columns])
 
 
 def _sketch(n_columns: int) -> csr_array:
-    """Return a matrix that adds up columns at random with random signs, shape (d, MOST_COLUMNS)."""
+    """Return a random projection that sums columns with random signs, shape (d, MOST_COLUMNS)."""
     rng = _draw(n_columns)
     signs = rng.choice([-1.0, 1.0], n_columns)
     targets = rng.integers(0, MOST_COLUMNS, n_columns)
@@ -137,7 +137,7 @@ def _joined(features: Any, ids: list[Any] | None) -> Any:
         return features
     if len(set(keys)) < len(keys) or not set(ids) <= set(keys):
         raise VotesError(
-            "`features` must have the item identifiers of `votes` as index, each once, or be numbered from "
+            "The index of `features` must contain each item identifier of `votes` once, or be numbered from "
             "0.",
             parameter="features",
         )
@@ -155,7 +155,7 @@ def _as_matrix(features: Any) -> Any:
         odd = [name for name, column in zip(names, columns, strict=True) if column.dtype.kind not in "biuf"]
         if odd:
             raise VotesError(
-                f"`features` must have numeric columns; got others: {', '.join(odd[:5])}.",
+                f"`features` must have only numeric columns; got {', '.join(odd[:5])}.",
                 parameter="features",
             )
         return np.column_stack(columns) if columns else np.empty((0, 0))

@@ -176,7 +176,7 @@ def _item_by_name(present: list[Any], chosen: list[int]) -> str | None:
 
 
 def _identifiers(frame: Any, table: Any, item: str | bool | None) -> NDArray[Any] | None:
-    """Return the identifiers in a column, or in the index of a pandas table unless it only counts rows."""
+    """Return the identifiers in a column, or in the index of a pandas table unless it numbers the rows."""
     if isinstance(item, str):
         names = [str(name) for name in table.columns]
         _require_column("item", item, names)

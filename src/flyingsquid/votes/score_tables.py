@@ -96,7 +96,7 @@ def read_score_table(
         )
     if frames.is_frame(scores) or frames.is_lazy(scores) or isinstance(scores, Mapping):
         if names is not None:
-            raise VotesError("`names` is for arrays; the names of a table are its columns.")
+            raise VotesError("`names` is supported only for arrays; a table has column names.")
         return _read_columns(*_columns_of(scores), fitted=fitted)
     if isinstance(scores, Scores):
         return scores
@@ -150,7 +150,7 @@ def _as_floats(array: NDArray[Any], locate: Any) -> NDArray[np.float64]:
 
 
 def _columns_of(scores: Any) -> tuple[dict[str, Any], NDArray[Any] | None]:
-    """Return the columns of a table or mapping, and the index of a pandas table unless it counts rows."""
+    """Return the columns of a table or mapping, and the index of a pandas table unless it is 0, 1, 2, ..."""
     if isinstance(scores, Mapping):
         columns: dict[str, Any] = {str(name): list(cells) for name, cells in scores.items()}
         if len({len(cells) for cells in columns.values()}) > 1:
@@ -262,6 +262,6 @@ def _numbered(cells: list[Any], name: str) -> tuple[list[Any], list[int]]:
         numbers = [position.setdefault(cell, len(position)) for cell in cells]
     except TypeError as error:
         raise VotesError(
-            f"Column {format_value(name)} must hold strings or numbers.", parameter="scores"
+            f"Column {format_value(name)} must contain strings or numbers.", parameter="scores"
         ) from error
     return list(position), numbers

@@ -1,4 +1,4 @@
-"""Structure of sources: which columns are answers of one judge, in other orders or repeated."""
+"""Structure of sources: columns that are answers of one judge, in different orders or repeated."""
 
 from __future__ import annotations
 
@@ -16,27 +16,27 @@ from flyingsquid._values import can_be_iterated, format_count, format_list, form
 from flyingsquid.exceptions import VotesError
 
 Level: TypeAlias = str | int | None
-# Fields that tell answers of one judge apart; at the end of a pattern they may be missing from a name.
+# Fields that distinguish answers of one judge; at the end of a pattern, they are optional.
 _REPLICATES = ("order", "repeat")
 
 
 @dataclass(frozen=True, slots=True)
 class SourceInfo:
-    """Description of one source: whose answer it is, and how it was asked.
+    """Description of one source: its judge, and how the judge was asked.
 
     Sources with the same ``judge`` are answers of one judge, not independent votes.
 
     Attributes
     ----------
     judge : str
-        Who was asked. If it is left out, ``model`` and ``prompt`` together are the judge.
+        Name of the judge. If omitted, it is composed of ``model`` and ``prompt``.
     order : str, int or None
         Order of presentation, such as "as given" and "swapped".
     repeat : str, int or None
         Number of the call, if the same question was asked several times.
     prompt : str or None
     model : str or None
-        The underlying model; judges with the same one are a family.
+        The underlying model. Judges with the same model form a family.
 
     Examples
     --------
@@ -62,12 +62,12 @@ class SourceInfo:
         if not self.judge:
             parts = [part for part in (self.model, self.prompt) if part]
             if not parts:
-                raise VotesError("`judge` must be given, or `model` or `prompt`.")
+                raise VotesError("At least one of `judge`, `model` and `prompt` must be given.")
             object.__setattr__(self, "judge", "/".join(parts))
 
     @property
     def name(self) -> str:
-        """Name of the source: the judge, and the order and the repeat if there are any."""
+        """Name of the source: the judge, followed by the order and the repeat if given."""
         order = "" if self.order is None else f"|{self.order}"
         return self.judge + order + ("" if self.repeat is None else f"@{self.repeat}")
 
@@ -123,7 +123,7 @@ class Structure:
 
     @cached_property
     def orders(self) -> tuple[Level, ...]:
-        """The orders, in the order in which they first occur; None if a source declares none."""
+        """Distinct orders of presentation, by first occurrence; None for sources without one."""
         return tuple(dict.fromkeys(source.order for source in self.sources))
 
     @property
@@ -132,7 +132,7 @@ class Structure:
         return len(self.judges) < len(self.sources)
 
     def pairs(self, *, swapped: bool) -> tuple[NDArray[np.intp], NDArray[np.intp]]:
-        """Return pairs of sources of one judge: of different orders, or repeats of one order.
+        """Return pairs of sources of the same judge: in different orders, or repeats in one order.
 
         Within a pair, the source whose order occurs first in the structure comes first. Sources of different
         orders are paired only if their repeats are equal.
@@ -152,7 +152,7 @@ class Structure:
         return both[:, 0], both[:, 1]
 
     def families(self) -> NDArray[np.intp]:
-        """Return the number of the model of each judge, shape (J,); a judge without one is alone."""
+        """Return the family of each judge, shape (J,); a judge without a model forms its own family."""
         model: dict[str, str] = {}
         for source in self.sources:
             if source.model is not None:
@@ -167,7 +167,7 @@ class Structure:
         return Structure(tuple(self.sources[j] for j in columns))
 
     def with_sources(self, own: Sequence[str], names: Sequence[str]) -> Structure:
-        """Return the structure with the sources ``names``; those not in ``own`` are judges by themselves."""
+        """Return the structure with the sources ``names``; those not in ``own`` are separate judges."""
         known = dict(zip(own, self.sources, strict=True))
         return Structure(tuple(known.get(name) or SourceInfo(name) for name in names))
 
@@ -203,7 +203,7 @@ def read_structure(layout: Any, names: tuple[str, ...] | None, n_sources: int) -
         )
     if len(found) != n_sources:
         raise VotesError(
-            f"`layout` must have one entry per source, {n_sources}; got "
+            f"`layout` must have one entry per source ({n_sources}); got "
             f"{format_count(len(found), 'entry', 'entries')}."
         )
     return Structure(found)
@@ -220,7 +220,7 @@ def _by_name(layout: Mapping[Any, Any], names: tuple[str, ...] | None) -> tuple[
     unknown = next((name for name in layout if name not in names), None)
     if unknown is not None:
         raise VotesError(
-            f"`layout` must have names of sources, such as {format_list(names, 3)}; got "
+            f"The keys of `layout` must be source names, such as {format_list(names, 3)}; got "
             f"{format_value(unknown)}."
         )
     return tuple(_read_info(layout[name]) for name in names)
@@ -257,7 +257,7 @@ def _compile(layout: str) -> re.Pattern[str]:
         )
     if any(not text for text, field in parts[1:] if field is not None):
         raise VotesError(f"`layout` must have a separator between its fields; got {format_value(layout)}.")
-    # Replicates do not contain their separators, so that a name is split at the last ones.
+    # Values of replicate fields do not contain their separators, so a name is split at the last ones.
     separators = "|".join(re.escape(text) for text, field in parts if field in _REPLICATES and text)
     expression, closing = "", ""
     for number, (text, field) in enumerate(parts):
@@ -266,7 +266,7 @@ def _compile(layout: str) -> re.Pattern[str]:
             continue
         value = f"(?:(?!{separators}).)+" if field in _REPLICATES and separators else ".+?"
         part = f"{re.escape(text)}(?P<{field}>{value})"
-        # An ending after the last field is required, and so is the field.
+        # If a literal follows the last field, the field is required.
         is_tail = number > 0 and parts[-1][1] is not None
         is_tail &= all(later in _REPLICATES for _, later in parts[number:])
         expression += f"(?:{part}" if is_tail else part
@@ -314,10 +314,12 @@ def _axis_names(name: str, given: Any, size: int, *, used: bool) -> list[Any]:
             return [f"judge {j}" for j in range(size)]
         return list(range(size)) if used else [None]
     if not used or isinstance(given, str) or not can_be_iterated(given):
-        raise VotesError(f"`{name}` must name that axis of `answers`; got {format_value(given)}.")
+        raise VotesError(
+            f"`{name}` must name the entries of an axis of `answers`; got {format_value(given)}."
+        )
     names = list(given)
     if len(names) != size or len(set(map(str, names))) < size:
-        raise VotesError(f"`{name}` must be {size} different names; got {format_value(names)}.")
+        raise VotesError(f"`{name}` must contain {size} distinct names; got {format_value(names)}.")
     if not all(isinstance(each, str) or is_integer(each) for each in names):
         raise VotesError(f"`{name}` must be strings or integers; got {format_value(names)}.")
     return names

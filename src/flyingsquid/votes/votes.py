@@ -218,7 +218,7 @@ class Votes:
         items: NDArray[Any] | None = None,
         structure: Structure | None = None,
     ) -> Votes:
-        """Return votes from parts that were checked before, without looking at every code again."""
+        """Return votes from parts that were checked before, without checking every code again."""
         votes = object.__new__(cls)
         object.__setattr__(votes, "codes", codes)
         object.__setattr__(votes, "classes", classes)
