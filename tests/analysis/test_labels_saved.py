@@ -32,6 +32,7 @@ def some(y, n, seed=0):
     return gold
 
 
+@pytest.mark.slow
 def test_good_sources_save_more_labels_than_bad_ones():
     needed = []
     for accuracies in ([0.9, 0.85, 0.85, 0.8], [0.55, 0.55, 0.52, 0.52]):
@@ -44,6 +45,7 @@ def test_good_sources_save_more_labels_than_bad_ones():
     assert needed[0] > 40 > needed[1]
 
 
+@pytest.mark.slow
 def test_the_interval_holds_what_all_labels_show():
     """The curve of all labels, which nobody has, against intervals from samples of 150."""
     votes, X, y = problem([0.75, 0.7, 0.65], seed=2)
@@ -65,6 +67,7 @@ def test_the_curve_grows_and_is_printed():
     np.testing.assert_array_equal(found.accuracies, again.accuracies)
 
 
+@pytest.mark.slow
 def test_a_model_with_gold_labels_is_fitted_without_them():
     votes, X, y = problem([0.8, 0.75, 0.7])
     gold = some(y, 60)
@@ -96,6 +99,7 @@ def test_bad_input():
         fs.labels_saved(model, votes, X[:10], some(y, 30))
 
 
+@pytest.mark.slow
 def test_the_report_shows_it():
     votes, X, y = problem([0.8, 0.75, 0.7])
     gold = some(y, 40)

@@ -314,6 +314,7 @@ def test_cross_fitting_compares_with_labels_that_were_left_out(sample):
     assert fs.estimate_rate(fresh, sample.votes, gold, cross_fit=5).rate(1) == crossed
 
 
+@pytest.mark.slow
 def test_cross_fitting_covers(sample):
     truth, held = np.mean(sample.y[:500]), []
     votes = sample.votes[:500]

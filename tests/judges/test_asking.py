@@ -188,6 +188,7 @@ def test_gold_labels_correct_judges_that_share_a_bias():
 # ---------------------------------------------------------------------- budget
 
 
+@pytest.mark.slow
 @settings(max_examples=25, deadline=None)
 @given(
     budget=st.integers(6 * 30, 600),

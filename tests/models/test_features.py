@@ -180,6 +180,7 @@ def test_noise_changes_nothing():
     assert "not used" in model.reason_
 
 
+@pytest.mark.slow
 def test_more_features_than_items():
     features, votes, y = make(150)
     wide = np.column_stack([features, np.random.default_rng(0).normal(size=(150, 1_500))])

@@ -512,6 +512,7 @@ def test_the_summary_says_what_is_known_of_each_source():
     assert "the next row has the same class: 9" in str(table)
 
 
+@pytest.mark.slow
 def test_evidence_beyond_every_float_gives_no_nan():
     sample = fs.datasets.simulate_sequence(5_000, np.full(600, 0.95), persistence=0.99, random_state=0)
     model = fs.SequenceLabelModel().fit(sample.votes)

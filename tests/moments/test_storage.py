@@ -368,7 +368,12 @@ ANALYSIS: dict[str, Question] = {
 }
 
 
-@pytest.mark.parametrize("name", ANALYSIS)
+SLOW = ("labels_saved",)
+
+
+@pytest.mark.parametrize(
+    "name", [pytest.param(name, marks=pytest.mark.slow) if name in SLOW else name for name in ANALYSIS]
+)
 def test_analysis_answers_the_same(name, storage, sample):
     assert_same_in(storage, ANALYSIS[name], *sample)
 

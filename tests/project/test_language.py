@@ -190,6 +190,7 @@ def test_bare_counts_are_found():
     )
 
 
+@pytest.mark.slow
 def test_the_language_is_plain():
     offenses = [offense for prose in read_prose() for offense in find_offenses(prose)]
     assert not offenses, "\n".join(offenses)
