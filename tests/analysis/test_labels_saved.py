@@ -55,6 +55,7 @@ def test_the_interval_holds_what_all_labels_show():
     assert sum(each.low <= truth <= each.high for each in found) >= 3
 
 
+@pytest.mark.slow
 def test_the_curve_grows_and_is_printed():
     votes, X, y = problem([0.8, 0.75, 0.7])
     found = fs.labels_saved(fs.LabelModel().fit(votes), votes, X, some(y, 60), random_state=0)

@@ -143,6 +143,7 @@ def test_a_long_window_takes_the_memory_of_its_rows(tmp_path, states):
     tracemalloc.stop()
 
 
+@pytest.mark.slow
 def test_a_short_run_of_mutated_states_finds_nothing():
     assert fuzz_states(seed=0, most=250) == []
 

@@ -235,6 +235,7 @@ def test_the_price_of_a_fraction_does_not_round_up():
 # ---------------------------------------------------------------------- resumed runs
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("options", [{"stop_at": 0.9}, {"stop_at": 0.9, "budget": 900.0}])
 def test_a_run_that_is_interrupted_goes_on_as_if_it_was_not(tmp_path, options):
     path, whole = tmp_path / "answers.jsonl", ask_judges(make_panel(), range(N), **options)
@@ -283,6 +284,7 @@ def test_lost_calls_count_towards_the_budget(tmp_path):
     assert begun + sum(again.calls.values()) == run.asking.calls <= 200
 
 
+@pytest.mark.slow
 def test_answers_of_an_earlier_run_are_used(tmp_path):
     path, log = tmp_path / "answers.jsonl", Log()
     ask_judges(make_panel(), range(N), cache=path)
