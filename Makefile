@@ -71,8 +71,7 @@ lint: venv ## Check style and types
 
 bench: venv ## Measure speed as ratios to named baselines
 	$(BIN)/python -m benchmarks.bench_label_model
-	$(BIN)/python -m benchmarks.bench_startup
-	$(BIN)/python -m benchmarks.bench_default
+	$(BIN)/python -m benchmarks.speed
 	$(BIN)/python -m benchmarks.bench_sequences
 	$(BIN)/python -m benchmarks.bench_graphs
 	$(BIN)/python -m benchmarks.bench_structure

@@ -89,7 +89,7 @@ def files() -> str:
     directory, file = (json.loads((RESULTS / f"{name}.json").read_text("utf-8"))["results"] for name in FILES)
     rows = [
         [what, ratio_of(one), f"{directory['rows'] / one['seconds'] / 1e6:.1f}"]
-        for what, one in directory["beside_a_scan"].items()
+        for what, one in directory["compared_with_a_scan"].items()
     ]
     commands = [[what, ratio_of(one), f"{one['label_peak_megabytes']:,}"] for what, one in file.items()]
     return "\n".join(
