@@ -263,9 +263,9 @@ def page(results: dict[str, Any]) -> str:
     lines = [
         "# What you wait for",
         "",
-        "Every row compares FlyingSquid with a baseline in the same run, in alternating rounds and in a",
-        "new process. The method is the default unless stated, with the extra `[fast]`. Times are medians, with",
-        "the quartiles of the ratio in parentheses; start-up is CPU time. Peak memory is that of the whole",
+        "Every row compares FlyingSquid with a baseline in the same run, in alternating rounds and in a new",
+        "process. The method is the default unless stated, with the extra `[fast]`. Times are medians, with",
+        "the quartiles of the ratio in parentheses. Start-up is CPU time. Peak memory is that of the whole",
         "process, including Python, the votes and, in some rows, the baseline. Machine:",
         f"{about['processor']}, {about['cores']} cores, {about['memory_gb']} GB, Python {about['python']}.",
         "",
