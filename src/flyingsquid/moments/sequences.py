@@ -15,8 +15,8 @@ from flyingsquid.exceptions import IncompatibleError, ModelFileError, VotesError
 from flyingsquid.files.fields import OBJECT, check_fields, finite
 from flyingsquid.files.state import State, read_state, write_state
 from flyingsquid.moments import files
+from flyingsquid.moments.counting import check_sequence_size
 from flyingsquid.moments.moments import Moments
-from flyingsquid.moments.plan import check_sequence_size
 from flyingsquid.votes import Votes, as_votes, one_row
 from flyingsquid.votes.arguments import read_lengths, starts_of
 from flyingsquid.votes.codes import Codes, rows_of_entries

@@ -103,7 +103,7 @@ class RollingCounts(Window):
 
     Examples
     --------
-    >>> from flyingsquid.moments.plan import CountPlan
+    >>> from flyingsquid.moments.counting import CountPlan
     >>> window = RollingCounts(Layout(CountPlan.all_pairs(2), (0, 1)), 3)
     >>> window.extend(np.array([[0, 1], [1, 1], [0, -1], [1, 1]]))
     >>> window.moments() == Moments.of([[1, 1], [0, -1], [1, 1]])
@@ -280,7 +280,7 @@ class DecayedCounts(BlockWindow):
 
     Examples
     --------
-    >>> from flyingsquid.moments.plan import CountPlan
+    >>> from flyingsquid.moments.counting import CountPlan
     >>> window = DecayedCounts(Layout(CountPlan.all_pairs(2), (0, 1)), 0.5)
     >>> window.extend(np.array([[0, 1], [1, 1], [0, -1]]))
     >>> batch = Moments.of([[0, 1], [1, 1], [0, -1]], sample_weight=[0.25, 0.5, 1])

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from typing import Any, NamedTuple
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -11,7 +12,19 @@ from scipy.sparse import csr_array
 
 from flyingsquid._limits import LIMITS
 from flyingsquid.kernels.dispatch import blocks_of, run_in_threads, split_silence
-from flyingsquid.votes.codes import ABSTAIN, FEW_CLASSES, REASONS, Codes, Entries, OneHot, rows_of_entries
+from flyingsquid.votes.codes import (
+    ABSTAIN,
+    FEW_CLASSES,
+    REASONS,
+    Codes,
+    Entries,
+    Label,
+    OneHot,
+    rows_of_entries,
+)
+
+if TYPE_CHECKING:
+    from flyingsquid.votes.votes import Votes
 
 Array = NDArray[np.float64]
 Counts = NDArray[np.int64]
@@ -238,7 +251,64 @@ def _sparse_sums(codes: csr_array, values: Array) -> Array:
 # ---------------------------------------------------------------------- per source
 
 
-def state_counts(codes: Codes, n_classes: int, weights: NDArray[Any] | None = None) -> NDArray[Any]:
+@dataclass(frozen=True, slots=True, eq=False)
+class SourceTally:
+    """Counts of single sources, without pairs.
+
+    Attributes
+    ----------
+    n_items : int or float
+        Number of items, or the sum of their weights.
+    votes : array of shape (m, K)
+        Number of votes of each source for each class.
+    missing : array of shape (m, 4)
+        Votes that were refused, unparseable, failed and not asked for.
+    classes : tuple of K labels
+    source_names : tuple of m str
+    """
+
+    n_items: int | float
+    votes: NDArray[Any]
+    missing: NDArray[Any]
+    classes: tuple[Label, ...]
+    source_names: tuple[str, ...]
+
+    @classmethod
+    def of_votes(cls, votes: Votes, weights: NDArray[Any] | None = None) -> SourceTally:
+        """Count votes; ``weights`` of shape (n,) are the weights of the items.
+
+        Time O(nm), memory O(mK): pairs are not counted.
+        """
+        counts = _state_counts(votes.codes, votes.n_classes, weights)
+        if weights is None or weights.dtype.kind == "i":
+            counts = np.rint(counts).astype(np.int64)
+        n_items = votes.n_items if weights is None else weights.sum().item()
+        # States count up from the last reason; the one before the classes is a plain abstain.
+        missing = counts[:, len(REASONS) - 2 :: -1]
+        return cls(n_items, counts[:, len(REASONS) :], missing, votes.classes, votes.source_names)
+
+    def __add__(self, other: SourceTally) -> SourceTally:
+        """Add counts of the same sources and classes in the same order."""
+        return replace(
+            self,
+            n_items=self.n_items + other.n_items,
+            votes=self.votes + other.votes,
+            missing=self.missing + other.missing,
+        )
+
+    @property
+    def n_votes(self) -> NDArray[Any]:
+        """Number of votes of each source, shape (m,)."""
+        return np.asarray(self.votes.sum(axis=1))
+
+    @property
+    def coverage(self) -> NDArray[np.float64]:
+        """P(source votes), shape (m,)."""
+        # Float weights may sum to one more rounding error than they were summed to.
+        return np.minimum(self.n_votes / self.n_items, 1.0)
+
+
+def _state_counts(codes: Codes, n_classes: int, weights: NDArray[Any] | None = None) -> NDArray[Any]:
     """Count the states of each source: the reasons of missing votes, last to first, then the classes.
 
     Parameters
