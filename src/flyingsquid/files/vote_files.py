@@ -245,8 +245,8 @@ def open_votes(
         Number of items per chunk.
     max_decoded_bytes : int, default=2**28
         Limit for what is decoded at once: the pages of a parquet file, a compressed batch of an arrow file,
-        or a JSON document. A few bytes of a crafted file can declare gigabytes; raise the limit for large
-        files that you trust.
+        an array of an npz file, or a JSON document. A few bytes of a crafted file can declare gigabytes;
+        raise the limit for large files that you trust.
 
     Returns
     -------
@@ -316,8 +316,9 @@ def _read(
     if format in ("parquet", "arrow"):
         return format, *read_columnar(given.path, format, columns, duplicates, max_decoded_bytes, part)
     if format in ("npy", "npz"):
-        read = read_npz(given.path, columns, part) if format == "npz" else read_npy(given.path, columns)
-        return format, *read
+        if format == "npy":
+            return format, *read_npy(given.path, columns)
+        return format, *read_npz(given.path, columns, part, max_decoded_bytes)
     if format == "wrench":
         return format, *read_directory(given.path, columns, part)
     return _read_json(given, format, columns, duplicates, part, max_decoded_bytes)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
@@ -156,18 +155,12 @@ def read_wrench(
             hints=[Hint("gold", "to use the gold labels", GOLD)],
         )
     items = items_of(document)
-    votes, gold = items.weak_labels, items.labels if spec.gold else None
+    gold = items.labels if spec.gold else None
     ids = None if spec.item is False else list(items.ids)
-
-    def rows(size: int) -> Iterator[tuple[NDArray[Any], Any, NDArray[Any] | None]]:
-        for at in range(0, len(votes), size):
-            some = slice(at, at + size)
-            yield votes[some], None if ids is None else ids[some], None if gold is None else gold[some]
 
     notes: tuple[Note, ...] = ()
     if not spec.gold and any(GOLD in entry for entry in document.values()):
         notes = (Note("Gold labels are not read.", (Hint("gold", "to use them", GOLD),)),)
-    n, m = votes.shape
     # Identifiers need no check: keys of one object are unique.
     roles = Roles("wide", None if ids is None else "id", gold=spec.gold, notes=notes)
-    return roles, MatrixVotes(rows, (n, m), labels=classes)
+    return roles, MatrixVotes(items.weak_labels, ids=ids, gold=gold, labels=classes)
