@@ -2,7 +2,7 @@
 
 from flyingsquid.moments.chunk_counts import ChunkCounts, RowCounts, count_chunks
 from flyingsquid.moments.class_counts import VotesByClass
-from flyingsquid.moments.confusion import ConfusionTables, SparseTables, VoteLogs
+from flyingsquid.moments.confusion import ConfusionTables, DenseLogs, SparseTables, VoteLogs
 from flyingsquid.moments.moments import Moments, UnitVotes
 from flyingsquid.moments.pairs import PairAgreement
 from flyingsquid.moments.sequences import SequenceMoments
@@ -10,6 +10,7 @@ from flyingsquid.moments.sequences import SequenceMoments
 __all__ = [
     "ChunkCounts",
     "ConfusionTables",
+    "DenseLogs",
     "Moments",
     "PairAgreement",
     "RowCounts",

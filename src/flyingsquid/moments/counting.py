@@ -337,16 +337,20 @@ def _sparse_pairs(codes: Codes, n_classes: int, weights: NDArray[Any] | None) ->
 
 def _sparse_products(codes: Codes, n_classes: int, weights: NDArray[Any] | None) -> Iterator[csr_array]:
     """Yield counts of pairs for one chunk of items after the other."""
-    cast, n = OneHot.of(codes, n_classes).matrix, codes.shape[0]
-    # The product of a chunk holds at most the squared votes of its rows.
-    cost = np.cumsum(np.diff(cast.indptr).astype(np.int64) ** 2)
-    start = 0
-    while start < n:
-        reached = (cost[start - 1] if start else 0) + _SPARSE_CHUNK_PAIRS
-        stop = max(start + 1, int(np.searchsorted(cost, reached, side="right")))
-        part = cast[start:stop]
-        right = part if weights is None else part.multiply(weights[start:stop, None]).tocsr()
+    cast = OneHot.of(codes, n_classes).matrix
+    for rows in slices_by_cost(np.diff(cast.indptr).astype(np.int64) ** 2):
+        part = cast[rows]
+        right = part if weights is None else part.multiply(weights[rows, None]).tocsr()
         yield part.T @ right
+
+
+def slices_by_cost(cost: NDArray[np.int64]) -> Iterator[slice]:
+    """Yield slices of rows whose sparse products fit into memory; ``cost`` bounds the entries of each row."""
+    total, start = np.cumsum(cost), 0
+    while start < len(total):
+        reached = (total[start - 1] if start else 0) + _SPARSE_CHUNK_PAIRS
+        stop = max(start + 1, int(np.searchsorted(total, reached, side="right")))
+        yield slice(start, stop)
         start = stop
 
 
