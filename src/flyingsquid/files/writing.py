@@ -17,6 +17,7 @@ from flyingsquid._values import format_count, format_value, is_null
 from flyingsquid.exceptions import Hint, OptionError, VoteFileError
 from flyingsquid.files.arrays import MARK
 from flyingsquid.files.columns import Form
+from flyingsquid.files.datasets import GOLD, WEAK
 from flyingsquid.files.exchange import TOOLS, export_text
 from flyingsquid.files.inputs import FORMATS, StrPath, need_pyarrow
 from flyingsquid.files.outputs import (
@@ -34,7 +35,6 @@ from flyingsquid.files.outputs import (
 )
 from flyingsquid.files.state import encode_labels
 from flyingsquid.files.vote_files import VoteChunk, VoteFile, join_chunks
-from flyingsquid.files.wrench import GOLD, WEAK
 from flyingsquid.votes import REASONS, Votes
 from flyingsquid.votes.codes import ABSTAIN, Label, is_sparse, marked_cells, stack_codes
 from flyingsquid.votes.conventions import is_item_name
