@@ -33,7 +33,7 @@ _CHUNK_CELLS = 1 << 18
 # Cells of one-hot votes that are made together.
 _ONE_HOT_CELLS = 1 << 22
 # Half a megabyte of floats, which stays in the cache.
-_BINARY_CELLS = 1 << 16
+_SUM_CELLS = 1 << 16
 
 
 # ---------------------------------------------------------------------- per item
@@ -132,13 +132,27 @@ def sum_votes(codes: Codes, values: Array) -> Array:
     [[5.0], [4.0]]
     """
     (n_classes, m, r), n = values.shape, codes.shape[0]
-    if not isinstance(codes, csr_array) and n_classes <= FEW_CLASSES:
-        return _dense_sums(codes, values)
-    sums = np.empty((n, r))
-    flat = values.reshape(n_classes * m, r)
-    rows = max(1, _ONE_HOT_CELLS // max(m, n_classes))
-    for start in range(0, n, rows):
-        sums[start : start + rows] = OneHot.of(codes[start : start + rows], n_classes) @ flat
+    sums = np.zeros((n, r))
+    if isinstance(codes, csr_array) or n_classes > FEW_CLASSES:
+        for block in blocks_of(n, max(1, _ONE_HOT_CELLS // max(m, n_classes))):
+            sums[block] = OneHot.of(codes[block], n_classes) @ values.reshape(n_classes * m, r)
+        return sums
+    rows = min(n, max(1, _SUM_CELLS // m))
+
+    def add(blocks: Sequence[slice]) -> None:
+        buffer = np.empty((rows, m))  # no (n, m) array of floats
+        for block in blocks:
+            chunk: Any = codes[block]
+            hot, part = buffer[: len(chunk)], sums[block]
+            for vote, added in enumerate(values):
+                hot[...] = chunk == vote
+                part += hot @ added
+
+    blocks = blocks_of(n, rows)
+    if codes.size < LIMITS.get().compiled_cells:
+        add(blocks)
+    else:
+        run_in_threads(add, blocks)
     return sums
 
 
@@ -181,21 +195,6 @@ def class_sums(codes: Codes, weights: Array) -> tuple[Array, NDArray[np.bool_]]:
     return sums, has_votes
 
 
-def _dense_sums(codes: NDArray[Any], values: Array) -> Array:
-    """Sum by one matrix product per class."""
-    n, m = codes.shape
-    rows = min(n, max(1, _CHUNK_CELLS // m))
-    buffer = np.empty((rows, m))
-    sums = np.zeros((n, values.shape[2]))
-    for start in range(0, n, rows):
-        chunk = codes[start : start + rows]
-        hot = buffer[: len(chunk)]
-        for vote, added in enumerate(values):
-            hot[...] = chunk == vote
-            sums[start : start + len(chunk)] += hot @ added
-    return sums
-
-
 def sum_binary_votes(codes: Codes, weights: Array) -> Array:
     """Sum, for each item, the weight of every source's vote or of its missing vote.
 
@@ -212,26 +211,9 @@ def sum_binary_votes(codes: Codes, weights: Array) -> Array:
     zero, one, constant = split_silence(weights)
     if isinstance(codes, csr_array):
         return _sparse_sums(codes, np.stack([zero, one], axis=1)) + constant
-    n, m = codes.shape
-    rows = min(n, max(1, _BINARY_CELLS // m))
-    sums = np.empty((n, *weights.shape[2:]))
-
-    def add(blocks: Sequence[slice]) -> None:
-        buffer = np.empty((rows, m))  # no (n, m) array of floats
-        for block in blocks:
-            chunk = codes[block]
-            hot = buffer[: len(chunk)]
-            hot[...] = chunk == 0
-            part = np.matmul(hot, zero, out=sums[block])
-            hot[...] = chunk == 1
-            part += hot @ one
-            part += constant
-
-    blocks = blocks_of(n, rows)
-    if codes.size < LIMITS.get().compiled_cells:
-        add(blocks)
-    else:
-        run_in_threads(add, blocks)
+    values = np.stack([zero, one]).reshape(2, len(zero), -1)
+    sums = sum_votes(codes, values).reshape(codes.shape[0], *weights.shape[2:])
+    sums += constant
     return sums
 
 
