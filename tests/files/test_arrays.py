@@ -153,13 +153,3 @@ def test_a_bomb_takes_no_memory(tmp_path):
     assert_refused(path, "unpacks from")
     assert tracemalloc.get_traced_memory()[1] < 20_000_000
     tracemalloc.stop()
-
-
-def test_votes_in_npz_are_unpacked_a_chunk_at_a_time(tmp_path):
-    path = tmp_path / "v.npz"
-    np.savez_compressed(path, L=np.tile(np.array([[0, 1, -1, 1]], np.int64), (1_000_000, 1)))
-    file = open_votes(path, chunk_rows=100_000)
-    tracemalloc.start()
-    assert sum(chunk.votes.n_items for chunk in file) == 1_000_000
-    assert tracemalloc.get_traced_memory()[1] < 20_000_000
-    tracemalloc.stop()

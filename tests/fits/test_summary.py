@@ -18,7 +18,7 @@ import flyingsquid as fs
 from flyingsquid._table import Table
 from flyingsquid.exceptions import FlyingSquidError, NotFittedError, SourceWarning
 from flyingsquid.fits.summary import summarize_sources
-from flyingsquid.moments.tally import SourceTally
+from flyingsquid.votes.tallies import SourceTally
 from tests.support.strategies import fittable_votes, vote_matrices
 
 NAMES = ["links", "short", "caps", "money", "long"]
@@ -163,7 +163,7 @@ def test_a_tally_is_what_the_counts_of_pairs_have_on_their_diagonal(codes, data)
     weights = data.draw(st.none() | arrays(np.int64, n, elements=st.integers(1, 5)))
     votes = fs.Votes(codes, (0, 1, 2))
     sparse = csr_array(np.where(codes >= 0, codes + 1, np.where(codes < -1, codes, 0)))
-    pairs = SourceTally.of_moments(fs.Moments.of(votes, sample_weight=weights))
+    pairs = fs.Moments.of(votes, sample_weight=weights).source_tally()
     for same in (votes, fs.Votes(sparse, (0, 1, 2))):
         ours = SourceTally.of_votes(same, weights)
         assert ours.n_items == pairs.n_items

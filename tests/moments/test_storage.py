@@ -143,6 +143,7 @@ MOMENTS: dict[str, Callable[[fs.Votes], Any]] = {
     "missing_counts": lambda v: counts(v).missing_counts(),
     "vote_counts": lambda v: counts(v).vote_counts,
     "coverage": lambda v: counts(v).coverage,
+    "source_tally": lambda v: counts(v).source_tally().votes,
     "pair_counts": lambda v: counts(v).pair_counts,
     "pair_rates": lambda v: [counts(v).pair_rates(a, b) for a in range(4) for b in range(4)],
     "table": lambda v: [counts(v).table(i, j) for i, j in ((0, 1), (5, 2), (3, 3))],

@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 
 import flyingsquid as fs
 from flyingsquid.moments.adaptive import DyadicCounts, agreeing_parts, dispersion_of
-from flyingsquid.moments.plan import CountPlan
+from flyingsquid.moments.counting import CountPlan
 from flyingsquid.moments.window_layout import Layout
 from flyingsquid.moments.windows import DecayedCounts, RollingCounts
 from tests.support.strategies import examples

@@ -13,9 +13,9 @@ from hypothesis import strategies as st
 import flyingsquid as fs
 from flyingsquid._limits import use_limits
 from flyingsquid.exceptions import IncompatibleError, OptionError, VotesError
-from flyingsquid.moments import Gathered, gather
-from flyingsquid.votes import RowCounts, as_chunks
-from flyingsquid.votes.row_counts import RowTotal, most_rows
+from flyingsquid.moments import ChunkCounts, RowCounts, count_chunks
+from flyingsquid.moments.chunk_counts import RowTotal, most_rows
+from flyingsquid.votes import as_chunks
 from tests.support.errors import mentions
 from tests.support.strategies import examples, vote_matrices
 
@@ -264,8 +264,8 @@ def test_what_needs_votes_in_memory_says_so():
 
 def test_gathered_parts_add_up_to_the_whole():
     votes = fs.Votes.from_classes(sample())
-    total = sum(Gathered.of(votes[start : start + 1_000]) for start in range(0, 6_000, 1_000))
-    whole = gather(fs.VoteChunks([votes]))
+    total = sum(ChunkCounts.of(votes[start : start + 1_000]) for start in range(0, 6_000, 1_000))
+    whole = count_chunks(fs.VoteChunks([votes]))
     assert total.rows == whole.rows
     assert total.moments == whole.moments
 

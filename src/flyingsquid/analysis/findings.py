@@ -27,9 +27,8 @@ from flyingsquid.fits import WeightedFit
 from flyingsquid.fits.diagnostics import names_in, names_in_groups
 from flyingsquid.fits.summary import without_unidentified
 from flyingsquid.moments import Moments
-from flyingsquid.moments.tally import SourceTally
 from flyingsquid.votes import REASONS
-from flyingsquid.votes.tallies import item_votes
+from flyingsquid.votes.tallies import SourceTally, item_votes
 
 Array = NDArray[np.float64]
 # At most this many sources are named, and at most a third of all sources.

@@ -26,10 +26,9 @@ from flyingsquid.fits.summary import (
     without_unidentified,
 )
 from flyingsquid.moments import Moments
-from flyingsquid.moments.tally import SourceTally
 from flyingsquid.votes import Votes
 from flyingsquid.votes.arguments import read_task_gold
-from flyingsquid.votes.tallies import item_votes, iter_votes, votes_on
+from flyingsquid.votes.tallies import SourceTally, item_votes, iter_votes, votes_on
 
 Array = NDArray[np.float64]
 Counts = NDArray[np.int64]

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 import click
@@ -21,9 +21,9 @@ from flyingsquid.cli.options import (
 from flyingsquid.exceptions import OptionError
 
 if TYPE_CHECKING:
-    from flyingsquid.analysis import Comparison, PanelReport, Table
+    from flyingsquid.analysis import Table
     from flyingsquid.cli.labeling import LoadedVotes
-    from flyingsquid.files import VoteFile
+    from flyingsquid.votes import Votes
 
 
 # fmt: off
@@ -62,110 +62,67 @@ def analyze(votes: str, as_json: bool, pairs: int, **options: Any) -> None:
     console.introduce(file)
     if model is None:
         model = fit_or_explain(loaded, console, options["method"])
-    with console.waiting("analyzing the votes"):
-        found = _analyze(loaded, model, pairs)
+    facts = _analyze(loaded, model, pairs, console)
     if as_json:
-        click.echo(json.dumps(found.to_json(), indent=1))
-    else:
-        _print(found, console)
+        click.echo(json.dumps(facts, indent=1))
 # fmt: on
 
 
-@dataclass(frozen=True, slots=True)
-class _Findings:
-    """Findings about a file.
-
-    Attributes
-    ----------
-    sources : Table with one row per source
-    pairs : Table of pairs that agree; None for very many sources
-    agrees : bool
-        Whether one of these agrees more often than by chance.
-    findings : list of sentences
-    balance : str
-        Class balance of the model; empty without one.
-    balance_facts : dict
-        The same as JSON values.
-    comparison : Comparison with majority vote; None without a model
-    panel : PanelReport, or None if no layout was declared
-    n_sampled : int or None
-        Number of items in the sample, if not all items were used.
-    """
-
-    file: VoteFile
-    sources: Table
-    pairs: Table | None
-    agrees: bool
-    findings: list[str]
-    balance: str
-    balance_facts: dict[str, Any]
-    comparison: Comparison | None
-    panel: PanelReport | None
-    n_sampled: int | None
-
-    def to_json(self) -> dict[str, Any]:
-        """Return everything as JSON values."""
-        return {
-            "votes": describe_votes(self.file),
-            "looked_at": self.n_sampled or self.file.n_items,
-            "sources": self.sources.to_dict(),
-            "pairs": None if self.pairs is None else self.pairs.to_dict(),
-            "findings": self.findings,
-            **self.balance_facts,
-            "comparison": None if self.comparison is None else describe_comparison(self.comparison),
-            "panel": None if self.panel is None else self.panel.to_dict(),
-        }
-
-
-def _analyze(loaded: LoadedVotes, model: Any, most_pairs: int) -> _Findings:
-    from flyingsquid.analysis import agreement, findings, panel_report, summarize
+def _analyze(loaded: LoadedVotes, model: Any, most_pairs: int, console: Console) -> dict[str, Any]:
+    """Print everything, and return it as JSON values."""
+    from flyingsquid.analysis import findings, panel_report, summarize
     from flyingsquid.analysis.sentences import describe_balance
     from flyingsquid.cli.labeling import clip_length
-    from flyingsquid.estimation.dependence import MOST_SOURCES
 
     if clip_length(model) != 1:
         raise OptionError("--with-model must be a model of single rows; leave it out to analyze the votes.")
-    chunk, step = loaded.sample()
-    votes, gold = chunk.votes, chunk.gold
-    pairs, agrees = None, False
-    if most_pairs and votes.n_sources <= MOST_SOURCES:
-        together = agreement(votes, model=model)
-        pairs = together.pairs(most_pairs)
-        agrees = len(pairs) > 0 and bool((np.triu(np.nan_to_num(together.beyond_chance), 1) > 0).any())
-    found = findings(votes, gold, model=model)
-    panel = None
-    if votes.structure is not None and model is not None:
-        panel = panel_report(votes, gold, model=model)
-    return _Findings(
-        file=loaded.file,
-        sources=summarize(votes, gold, model=model),
-        pairs=pairs,
-        agrees=agrees,
-        findings=found.sentences(),
-        balance="" if model is None else describe_balance(model),
-        balance_facts=balance_facts(model),
-        comparison=found.comparison,
-        panel=panel,
-        n_sampled=None if step == 1 else votes.n_items,
-    )
-
-
-def _print(found: _Findings, console: Console) -> None:
-    if found.n_sampled is not None:
-        console.note(f"A sample of {found.n_sampled:,} items was analyzed.")
+    with console.waiting("analyzing the votes"):
+        chunk, step = loaded.sample()
+        votes, gold = chunk.votes, chunk.gold
+        sources = summarize(votes, gold, model=model)
+        pairs, agree = _most_similar_pairs(votes, model, most_pairs)
+        found = findings(votes, gold, model=model)
+        sentences, comparison = found.sentences(), found.comparison
+        has_panel = votes.structure is not None and model is not None
+        panel = panel_report(votes, gold, model=model) if has_panel else None
+    if step > 1:
+        console.note(f"A sample of {votes.n_items:,} items was analyzed.")
     console.echo()
-    console.table(found.sources)
-    if found.balance:
-        console.echo(f"class balance: {found.balance}")
-    if found.panel is not None:
+    console.table(sources)
+    balance = "" if model is None else describe_balance(model)
+    if balance:
+        console.echo(f"class balance: {balance}")
+    if panel is not None:
         console.echo("\nJudges:")
-        console.table(found.panel.table())
-    if found.pairs is not None and found.agrees:
+        console.table(panel.table())
+    if pairs is not None and agree:
         console.echo("\nPairs that agree most beyond chance:")
-        console.table(found.pairs)
+        console.table(pairs)
     console.echo("\nFindings:")
-    for sentence in found.findings:
+    for sentence in sentences:
         console.echo(f"- {sentence}")
-    if found.comparison is not None and found.comparison.model is not None:
+    if comparison is not None and comparison.model is not None:
         console.echo()
-        console.table(replace(found.comparison.table(), footnotes=()))  # they are among the sentences above
+        console.table(replace(comparison.table(), footnotes=()))  # they are among the sentences above
+    return {
+        "votes": describe_votes(loaded.file),
+        "looked_at": votes.n_items,
+        "sources": sources.to_dict(),
+        "pairs": None if pairs is None else pairs.to_dict(),
+        "findings": sentences,
+        **balance_facts(model),
+        "comparison": None if comparison is None else describe_comparison(comparison),
+        "panel": None if panel is None else panel.to_dict(),
+    }
+
+
+def _most_similar_pairs(votes: Votes, model: Any, most: int) -> tuple[Table | None, bool]:
+    """Return the pairs that agree most beyond chance, and whether any does; None for very many sources."""
+    from flyingsquid.analysis import agreement
+    from flyingsquid.estimation.dependence import MOST_SOURCES
+
+    if not most or votes.n_sources > MOST_SOURCES:
+        return None, False
+    together = agreement(votes, model=model)
+    pairs = together.pairs(most)
+    return pairs, len(pairs) > 0 and bool((np.triu(np.nan_to_num(together.beyond_chance), 1) > 0).any())

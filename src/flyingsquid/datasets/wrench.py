@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 
 from flyingsquid._values import format_value
 from flyingsquid.exceptions import VoteFileError, VotesError
-from flyingsquid.files.wrench import WrenchItems, read_class_names, read_items
+from flyingsquid.files.datasets import WrenchItems, read_class_names, read_items
 from flyingsquid.votes import Votes
 
 _SPLITS = ("train", "valid", "test")

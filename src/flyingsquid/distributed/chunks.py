@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 from flyingsquid._values import format_value, is_null
 from flyingsquid.exceptions import FlyingSquidError, VotesError
 from flyingsquid.graph import DependencyGraph
-from flyingsquid.moments import Gathered
+from flyingsquid.moments import ChunkCounts
 from flyingsquid.votes import ABSTAIN, Votes, as_votes, gold_items
 from flyingsquid.votes.arguments import item_ids
 from flyingsquid.votes.codes import Label, require_same
@@ -132,9 +132,9 @@ def _require_few(values: Any, where: str) -> Any:
     return values
 
 
-def gather(chunk: Any, reader: Reader, graph: DependencyGraph | None, rows: bool) -> Gathered:
+def count(chunk: Any, reader: Reader, graph: DependencyGraph | None, rows: bool) -> ChunkCounts:
     """Return the counts of a chunk, with its distinct rows if ``rows``."""
-    return Gathered.of(reader(chunk), graph, rows=rows)
+    return ChunkCounts.of(reader(chunk), graph, rows=rows)
 
 
 def labeled_rows(chunk: Any, reader: Reader, item: Any, by_id: Mapping[Any, Any]) -> LabeledRows:

@@ -16,7 +16,7 @@ from flyingsquid.distributed import chunks
 from flyingsquid.distributed.transforms import Labeling, Transform
 from flyingsquid.exceptions import FlyingSquidError, IncompatibleError, OptionError, VotesError
 from flyingsquid.graph import DependencyGraph
-from flyingsquid.moments import Gathered, Moments
+from flyingsquid.moments import ChunkCounts, Moments
 from flyingsquid.votes.arguments import read_keys
 from flyingsquid.votes.codes import Label, require_same
 from flyingsquid.votes.encode import Convention, encode
@@ -85,12 +85,12 @@ class DistributedVotes:
         known = self.classes or classes
         return replace(self, classes=self._find_classes() if known is None else known)
 
-    def gather(self, graph: DependencyGraph | None = None, rows: bool = True) -> Gathered:
+    def count(self, graph: DependencyGraph | None = None, rows: bool = True) -> ChunkCounts:
         """Return counts and, while they are few, the distinct rows; unknown classes take one more round."""
         known = self.with_classes()
         tasks = None if graph is None else graph.stacked_shape
         reader = chunks.Reader(known.columns, known.classes, tasks)
-        total: Gathered = known._round(partial(chunks.gather, reader=reader, graph=graph, rows=rows))
+        total: ChunkCounts = known._round(partial(chunks.count, reader=reader, graph=graph, rows=rows))
         return total
 
     def gold_items(self, gold: Any) -> GoldItems | None:
@@ -124,7 +124,7 @@ class DistributedVotes:
 
     def moments(self, graph: DependencyGraph | None = None) -> Moments:
         """Return the counts, the same integers as on one machine."""
-        return self.gather(graph, rows=False).moments
+        return self.count(graph, rows=False).moments
 
     def label(self, estimator: Any, method: str, options: dict[str, Any]) -> Any:
         """Return the labels of ``estimator.predict`` or ``predict_proba`` on the cluster, lazily."""

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from importlib import import_module
-from typing import Any, Protocol
+from typing import Any, TypeAlias
 
 import numpy as np
 from numpy.typing import NDArray
@@ -20,25 +20,6 @@ from flyingsquid.votes import ABSTAIN, Votes
 from flyingsquid.votes.codes import Label
 
 
-class Transform(Protocol):
-    """Function that an engine applies to every chunk of a dataframe. It is sent to the workers."""
-
-    @property
-    def columns(self) -> tuple[Any, ...] | None:
-        """Columns to read; None for all."""
-
-    @property
-    def keep(self) -> tuple[Any, ...]:
-        """Columns to keep before the new ones."""
-
-    @property
-    def types(self) -> dict[str, str]:
-        """Types of the new columns, as in pandas: float64, float32, int64, boolean or string."""
-
-    def as_columns(self, chunk: Any) -> dict[str, NDArray[Any]]:
-        """Return the new columns of a chunk of n rows, each of shape (n,), with None for missing values."""
-
-
 @dataclass(frozen=True, slots=True)
 class Labeling:
     """Labels by a fitted model.
@@ -48,7 +29,9 @@ class Labeling:
     estimator : a fitted model without its counts
     method : {"predict_proba", "predict"}
     options : options of that method
-    columns, keep, types : as in :class:`Transform`
+    columns : tuple of columns to read, or None for all
+    keep : tuple of columns to keep before the new ones
+    types : dict of the types of the new columns, as in pandas
         New columns are ``p_spam`` for a probability and ``label`` for a label; for task 3 of several,
         ``p_3_spam`` and ``label_3``.
     example : array of shape (0, ...)
@@ -110,7 +93,7 @@ class Labeling:
 
 @dataclass(frozen=True, slots=True)
 class Application:
-    """Votes of labeling functions; :class:`Transform` describes the attributes."""
+    """Votes of labeling functions; ``columns``, ``keep`` and ``types`` are as in :class:`Labeling`."""
 
     functions: tuple[LabelingFunction, ...]
     on_error: OnError
@@ -136,6 +119,10 @@ class Application:
             name: np.array([*column.values, *[missing] * 4], dtype)[column.index]
             for name, column in labeled.columns.items()
         }
+
+
+Transform: TypeAlias = Labeling | Application
+"""What an engine applies to every chunk of a dataframe. It is sent to the workers."""
 
 
 def apply(

@@ -4,14 +4,12 @@ from __future__ import annotations
 
 import contextlib
 import json
-import lzma
-import struct
+import math
 import warnings
 import zipfile
-from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass
+from collections.abc import Iterator, Sequence
 from pathlib import Path
-from typing import Any, BinaryIO, TypeAlias
+from typing import Any
 
 import numpy as np
 from numpy.lib import format as npy_format
@@ -21,23 +19,17 @@ from scipy.sparse import load_npz
 from flyingsquid._values import format_count, format_list, format_value
 from flyingsquid.exceptions import Hint, OptionError, VoteFileError, VotesError
 from flyingsquid.files.coding import UNKNOWN, Coding, Survey, first_unknown, read_labels, unknown_vote_error
-from flyingsquid.files.columns import MOST_VALUES, ColumnSpec, DistinctIds, Roles
+from flyingsquid.files.columns import MOST_VALUES, ColumnSpec, Roles, require_distinct
+from flyingsquid.files.decoded_size import MOST_BYTES
 from flyingsquid.files.inputs import one_line
 from flyingsquid.votes import REASONS
 from flyingsquid.votes.codes import ABSTAIN, MOST_CLASSES, Label, sparse_codes
 
 MARK = "flyingsquid"
 """An array of this name marks files of ``write_votes``: codes may be reasons, and classes have labels."""
-Rows: TypeAlias = Callable[[int], Iterator[tuple[NDArray[Any], Any, NDArray[Any] | None]]]
-"""Given how many rows to read at a time: votes (n, m), and n identifiers and n gold labels or None."""
 _HELPERS = {MARK, "names", "classes", "ids", "format", "shape", "data", "indices", "indptr"}
-_WHOLE = 1 << 26
-_BLOCK = 1 << 28
 _RATIO = 100
-_DAMAGE = (
-    zipfile.BadZipFile, NotImplementedError, RuntimeError, lzma.LZMAError, ValueError, OverflowError,
-    struct.error, KeyError, TypeError, SyntaxError,
-)  # fmt: skip
+_LONGEST_HEAD = 1 << 16
 _NO_MATRIX = "The features must be one array of numbers in .npy, or one array or sparse matrix in .npz."
 
 
@@ -46,11 +38,11 @@ class MatrixVotes:
 
     Parameters
     ----------
-    rows : callable
-        Reads the file from the start, some rows at a time.
-    shape : (n, m)
+    matrix : array of shape (n, m)
+        In memory, or mapped into memory.
     names : sequence of m str
         Empty if sources have only positions.
+    ids, gold : sequence of n identifiers or gold labels, optional
     labels : tuple of labels, optional
         The class of each code, if the matrix contains codes.
     keeps_reasons : bool
@@ -58,17 +50,26 @@ class MatrixVotes:
     """
 
     def __init__(
-        self, rows: Rows, shape: tuple[int, int], names: Sequence[str] = (), *, has_ids: bool = False,
-        labels: tuple[Label, ...] | None = None, keeps_reasons: bool = False,
-    ) -> None:  # fmt: skip
-        self._rows, self._labels, self._keeps_reasons = rows, labels, keeps_reasons
+        self,
+        matrix: NDArray[Any],
+        names: Sequence[str] = (),
+        *,
+        ids: Any = None,
+        gold: NDArray[Any] | None = None,
+        labels: tuple[Label, ...] | None = None,
+        keeps_reasons: bool = False,
+    ) -> None:
+        self._matrix, self._ids, self._gold = matrix, ids, gold
+        self._labels, self._keeps_reasons = labels, keeps_reasons
         self.source_names = tuple(names) or None
-        self.n_items, self.n_sources = shape
-        if has_ids:
-            distinct = DistinctIds()
-            for _, ids, _ in rows(1 << 16):
-                distinct.add(ids)
-            distinct.require_distinct(lambda: (ids for _, ids, _ in rows(1 << 16)))
+        self.n_items, self.n_sources = matrix.shape
+
+    def _rows(self, size: int) -> Iterator[tuple[NDArray[Any], Any, NDArray[Any] | None]]:
+        """Yield votes (r, m), and r identifiers and gold labels or None, ``size`` rows at a time."""
+        for at in range(0, self.n_items, size):
+            some = slice(at, at + size)
+            ids, gold = (None if part is None else part[some] for part in (self._ids, self._gold))
+            yield np.ascontiguousarray(self._matrix[some]), ids, gold
 
     def survey(self, exact: bool = False) -> Survey:
         """Return the values that occur; for integers, only the extremes unless ``exact``."""
@@ -138,11 +139,11 @@ class MatrixVotes:
 def _raise_damaged() -> Iterator[None]:
     try:
         yield
-    except (VoteFileError, VotesError):
+    except (VoteFileError, VotesError, OSError, MemoryError):
         raise
-    except _DAMAGE as error:
+    except Exception as error:  # NumPy and zipfile fail in many ways
         raise VoteFileError(
-            f"The file is damaged, truncated, or has no plain arrays: {one_line(error)}."
+            f"The file is damaged or truncated, or contains a pickle: {one_line(error)}."
         ) from error
 
 
@@ -164,100 +165,74 @@ def read_matrix(path: str) -> Any:
 
 def read_npy(path: Path, spec: ColumnSpec) -> tuple[Roles, MatrixVotes]:
     """Open one matrix (n, m), mapped into memory."""
-    _require_unnamed(spec)
-    with _raise_damaged(), open(path, "rb") as file:
-        head = _read_head(file)
-        start, size = file.tell(), file.seek(0, 2)
-    head.require_matrix("The array")
-    if size - start != head.nbytes:
-        what = "truncated" if size - start < head.nbytes else "damaged"
-        raise VoteFileError(
-            f"The file is {what}: the array declares {head.nbytes:,} bytes and has {size - start:,}."
-        )
+    _require_wide(spec, "npy")
+    for name in (spec.item or None, spec.sources, spec.gold, spec.ignore or None):
+        if name is not None:
+            raise VoteFileError(f"npy files have no column names; got {format_value(name)}.")
     with _raise_damaged():
-        matrix = np.memmap(path, head.dtype, "r", start, head.shape, "F" if head.fortran else "C")
+        matrix = np.load(path, mmap_mode="r", allow_pickle=False)
+    _require_matrix(matrix.shape, matrix.dtype, "The array")
+    declared, size = matrix.offset + matrix.nbytes, path.stat().st_size
+    if size != declared:
+        raise VoteFileError(f"The file is damaged: the array declares {declared:,} bytes and has {size:,}.")
+    return Roles("wide", None), MatrixVotes(matrix)
 
-    def rows(size: int) -> Iterator[tuple[NDArray[Any], Any, NDArray[Any] | None]]:
-        for at in range(0, len(matrix), size):
-            yield np.ascontiguousarray(matrix[at : at + size]), None, None
 
-    return Roles("wide", None), MatrixVotes(rows, head.shape2)
-
-
-def read_npz(path: Path, spec: ColumnSpec, part: str | None) -> tuple[Roles, MatrixVotes | SparseVotes]:
-    """Open a matrix among named arrays: ``L`` with -1 for no vote, or the arrays of a sparse matrix."""
+def read_npz(
+    path: Path, spec: ColumnSpec, part: str | None, limit: int = MOST_BYTES
+) -> tuple[Roles, MatrixVotes | SparseVotes]:
+    """Read a matrix among named arrays: ``L`` with -1 for no vote, or the arrays of a sparse matrix."""
     _require_wide(spec, "npz")
     with _raise_damaged(), zipfile.ZipFile(path) as archive:
-        heads = {}
-        for info in archive.infolist()[:1000]:
-            if info.filename.endswith(".npy"):
-                with archive.open(info) as file:
-                    heads[info.filename[:-4]] = _read_head(file, info)
-        if not heads:
+        arrays = _Arrays(archive, limit)
+        if not arrays.heads:
             raise VoteFileError("The file contains no arrays.")
-        small = {key: _load(archive, heads[key], key) for key in ("names", "classes", MARK) if key in heads}
-    with _raise_damaged():
-        names = _texts(small["names"]) if "names" in small else []
-        labels = _labels(small["classes"]) if MARK in small and "classes" in small else None
-    has_ids = spec.item is not False and "ids" in heads
-    roles = Roles("wide", "ids" if has_ids else None, gold=spec.gold)
-    if {"indptr", "indices", "data", "shape"} <= heads.keys():
-        return roles, SparseVotes(path, heads, names, labels, spec)
-    key = _matrix_key(heads, part)
-    n, _ = heads[key].shape2
-    for other in ("ids" if has_ids else None, spec.gold):
-        if other is not None and (other not in heads or heads[other].shape != (n,)):
+        is_ours = MARK in arrays.heads
+        names = _texts(arrays.load("names")) if "names" in arrays.heads else []
+        labels = _labels(arrays.load("classes")) if is_ours and "classes" in arrays.heads else None
+        ids = arrays.load("ids") if spec.item is not False and "ids" in arrays.heads else None
+        roles = Roles("wide", None if ids is None else "ids", gold=spec.gold)
+        if {"indptr", "indices", "data", "shape"} <= arrays.heads.keys():
+            if spec.gold is not None or spec.sources is not None:
+                raise VoteFileError("`gold` and `sources` are not supported for sparse npz files.")
+            return roles, SparseVotes(arrays, names, labels, ids)
+        matrix = arrays.load(arrays.matrix_key(part))
+        gold = arrays.load(spec.gold) if spec.gold in arrays.heads else None
+    n, m = matrix.shape
+    for key, array in (("ids", ids), (spec.gold, gold)):
+        if key is not None and (key == spec.gold or array is not None) and np.shape(array) != (n,):
             raise VoteFileError(
-                f"The file must contain an array {format_value(other)} of "
-                f"{format_count(n, 'entry', 'entries')}; it contains {format_list([*heads])}."
+                f"The file must contain an array {format_value(key)} of "
+                f"{format_count(n, 'entry', 'entries')}; it contains {format_list([*arrays.heads])}."
             )
-    if names and len(names) != heads[key].shape2[1]:
+    if names and len(names) != m:
         raise VoteFileError(
-            f"The file has {format_count(len(names), 'name')} for "
-            f"{format_count(heads[key].shape2[1], 'source')}."
+            f"The file has {format_count(len(names), 'name')} for {format_count(m, 'source')}."
         )
+    if ids is not None:
+        require_distinct(ids)
     keep = _picked(names, spec)
-
-    def rows(size: int) -> Iterator[tuple[NDArray[Any], Any, NDArray[Any] | None]]:
-        with _raise_damaged(), zipfile.ZipFile(path) as archive:
-            streams = [_blocks(archive, heads[key], key, size)]
-            streams += [_blocks(archive, heads[k], k, size) for k in ("ids",) if has_ids]
-            streams += [_blocks(archive, heads[k], k, size) for k in (spec.gold,) if k is not None]
-            for votes, *more in zip(*streams, strict=True):
-                ids = more.pop(0) if has_ids else None
-                yield votes if keep is None else votes[:, keep], ids, more[0] if more else None
-
-    chosen = names if keep is None else [names[j] for j in keep]
-    shape = (n, len(chosen) or heads[key].shape2[1])
-    return roles, MatrixVotes(
-        rows, shape, chosen, has_ids=has_ids, labels=labels, keeps_reasons=MARK in small
-    )
+    if keep is not None:
+        matrix, names = matrix[:, keep], [names[j] for j in keep]
+    return roles, MatrixVotes(matrix, names, ids=ids, gold=gold, labels=labels, keeps_reasons=is_ours)
 
 
 class SparseVotes:
     """Votes of a sparse matrix of scipy, in memory: an entry is class + 1, no entry is no vote."""
 
     def __init__(
-        self,
-        path: Path,
-        heads: dict[str, _Head],
-        names: list[str],
-        labels: tuple[Label, ...] | None,
-        spec: ColumnSpec,
+        self, arrays: _Arrays, names: list[str], labels: tuple[Label, ...] | None, ids: NDArray[Any] | None
     ) -> None:
-        if spec.gold is not None or spec.sources is not None:
-            raise VoteFileError("`gold` and `sources` are not supported for sparse npz files.")
-        with _raise_damaged(), zipfile.ZipFile(path) as archive:
-            keys = ("data", "indices", "indptr", "shape", "format", "ids")
-            parts = {key: _load(archive, heads[key], key) for key in keys if key in heads}
-            shape = tuple(int(x) for x in parts["shape"])
-            kind = str(parts["format"].item()) if "format" in parts else "csr"
-            kind = kind.removeprefix("b'").removesuffix("'")
-            if kind != "csr" or parts["data"].dtype.kind not in "iu" or len(shape) != 2:
-                raise VoteFileError(
-                    f"Sparse matrices must be csr with integers; got {kind} with {parts['data'].dtype}."
-                )
-            matrix = sparse_codes(parts["data"], parts["indices"], parts["indptr"], shape)
+        keys = ("data", "indices", "indptr", "shape", "format")
+        parts = {key: arrays.load(key) for key in keys if key in arrays.heads}
+        shape = tuple(int(x) for x in parts["shape"])
+        kind = str(parts["format"].item()) if "format" in parts else "csr"
+        kind = kind.removeprefix("b'").removesuffix("'")
+        if kind != "csr" or parts["data"].dtype.kind not in "iu" or len(shape) != 2:
+            raise VoteFileError(
+                f"Sparse matrices must be csr with integers; got {kind} with {parts['data'].dtype}."
+            )
+        matrix = sparse_codes(parts["data"], parts["indices"], parts["indptr"], shape)
         entries = matrix.data
         lowest, most = (0, MOST_CLASSES) if labels is None else (-len(REASONS), len(labels))
         if entries.size and not lowest <= int(entries.min()) <= int(entries.max()) <= most:
@@ -268,7 +243,7 @@ class SparseVotes:
             )
         self.source_names = tuple(names) or None
         self.n_items, self.n_sources = shape
-        self._ids = parts.get("ids") if spec.item is not False else None
+        self._ids = ids
         if self._ids is not None and self._ids.shape != (self.n_items,):
             raise VoteFileError(
                 f"The file has {format_count(self._ids.size, 'identifier')} for "
@@ -302,132 +277,84 @@ class SparseVotes:
 # ---------------------------------------------------------------------- arrays in files
 
 
-@dataclass(frozen=True, slots=True)
-class _Head:
-    """Header of an array, and the size of its entry in a zip archive, unpacked and packed."""
+class _Arrays:
+    """Arrays of a zip archive, whose headers are read first.
 
-    shape: tuple[int, ...]
-    fortran: bool
-    dtype: np.dtype[Any]
-    size: int | None
-    packed: int
+    Attributes
+    ----------
+    heads : dict from str to (shape, dtype, ZipInfo)
+        At most 1,000 arrays.
+    """
 
-    @property
-    def nbytes(self) -> int:
-        count = 1
-        for length in self.shape:
-            count *= length
-        return count * self.dtype.itemsize
+    def __init__(self, archive: zipfile.ZipFile, limit: int) -> None:
+        self._archive, self._limit = archive, limit
+        self.heads: dict[str, tuple[tuple[int, ...], np.dtype[Any], zipfile.ZipInfo]] = {}
+        for info in archive.infolist()[:1000]:
+            if info.filename.endswith(".npy"):
+                with archive.open(info) as file, warnings.catch_warnings():
+                    warnings.simplefilter("ignore")  # about headers that Python 2 wrote
+                    is_first = npy_format.read_magic(file) == (1, 0)
+                    read = npy_format.read_array_header_1_0 if is_first else npy_format.read_array_header_2_0
+                    shape, _, dtype = read(file)
+                self.heads[info.filename[:-4]] = shape, dtype, info
 
-    @property
-    def shape2(self) -> tuple[int, int]:
-        return self.shape[0], self.shape[1]
-
-    def require_matrix(self, what: str) -> None:
-        """Raise VoteFileError unless this is a matrix of plain values."""
-        if self.dtype.hasobject:
-            raise _pickle_error(what)
-        if len(self.shape) != 2:
+    def load(self, key: str) -> NDArray[Any]:
+        """Read an array, unless it grows out of proportion when it is unpacked."""
+        shape, dtype, info = self.heads[key]
+        if dtype.hasobject:
+            raise _pickle_error(key)
+        n_bytes = math.prod(shape) * dtype.itemsize
+        if not n_bytes <= info.file_size < n_bytes + _LONGEST_HEAD:
             raise VoteFileError(
-                f"{what} must have one row per item and one column per source; its shape is {self.shape}."
+                f"The file is truncated or damaged: {info.filename} does not have {n_bytes:,} bytes."
             )
-        if 0 in self.shape:
-            raise VoteFileError(f"{what} must not be empty; its shape is {self.shape}.")
-        if self.dtype.kind not in "iufbU":
+        if n_bytes > max(self._limit, _RATIO * info.compress_size):
             raise VoteFileError(
-                f"{what} must contain integers, floats, booleans or strings; its type is {self.dtype}."
+                f"Array {format_value(key)} must not unpack to more than {_RATIO} times its size; it unpacks "
+                f"from {info.compress_size:,} to {n_bytes:,} bytes.",
+                hints=[Hint("max_decoded_bytes", "to raise the limit if you trust the file")],
             )
+        with self._archive.open(info) as file:
+            return np.asarray(npy_format.read_array(file, allow_pickle=False))
+
+    def matrix_key(self, part: str | None) -> str:
+        """Return the name of the matrix of votes."""
+        if part is not None:
+            key = next((k for k in (part, f"L_{part}") if k in self.heads), None)
+            if key is None:
+                raise VoteFileError(
+                    f"No array is named {format_value(part)} or 'L_{part}'; the arrays are "
+                    f"{format_list([*self.heads])}."
+                )
+        elif "L" in self.heads:
+            key = "L"
+        else:
+            matrices = [k for k, head in self.heads.items() if len(head[0]) == 2 and k not in _HELPERS]
+            if len(matrices) != 1:
+                raise VoteFileError(
+                    f"No array is named 'L', and {len(matrices)} arrays are matrices; the arrays are "
+                    f"{format_list([*self.heads])}.",
+                    hints=[Hint("part", "to choose one")],
+                )
+            key = matrices[0]
+        _require_matrix(*self.heads[key][:2], f"Array {key!r}")
+        return key
 
 
-def _read_head(file: Any, info: zipfile.ZipInfo | None = None) -> _Head:
-    version = npy_format.read_magic(file)
-    read = npy_format.read_array_header_1_0 if version == (1, 0) else npy_format.read_array_header_2_0
-    if version not in ((1, 0), (2, 0), (3, 0)):
-        raise VoteFileError(f"Unknown npy version: {version}.")
-    try:
-        with warnings.catch_warnings():
-            warnings.simplefilter("ignore")  # about headers that Python 2 wrote
-            shape, fortran, dtype = read(file)
-    except Exception as error:  # NumPy passes the header to Python's tokenizer, which fails in many ways
-        raise VoteFileError(f"The header of an array is damaged: {one_line(error)}.") from error
-    if not all(isinstance(x, int) and x >= 0 for x in shape) or not dtype.itemsize:
-        raise VoteFileError(f"The header of an array is damaged: shape {shape}, type {dtype}.")
-    head = _Head(
-        shape, fortran, dtype, None if info is None else info.file_size, info.compress_size if info else 0
-    )
-    if info is not None and not dtype.hasobject and info.file_size - file.tell() != head.nbytes:
+def _require_matrix(shape: tuple[int, ...], dtype: np.dtype[Any], what: str) -> None:
+    """Raise VoteFileError unless this is a matrix of plain values."""
+    if dtype.hasobject:
+        raise _pickle_error(what)
+    if len(shape) != 2:
         raise VoteFileError(
-            f"The file is truncated or damaged: {info.filename} does not have {head.nbytes:,} bytes."
+            f"{what} must have one row per item and one column per source; its shape is {shape}."
         )
-    return head
-
-
-def _load(archive: zipfile.ZipFile, head: _Head, key: str) -> NDArray[Any]:
-    """Read a whole array, unless it grows out of proportion when unpacked."""
-    if head.dtype.hasobject:
-        raise _pickle_error(key)
-    if head.nbytes > max(_WHOLE, _RATIO * head.packed):
-        raise _suspicious(head, key)
-    with archive.open(f"{key}.npy") as file:
-        return np.asarray(npy_format.read_array(file, allow_pickle=False))
-
-
-def _suspicious(head: _Head, key: str) -> VoteFileError:
-    return VoteFileError(
-        f"Array {format_value(key)} must not unpack to more than {_RATIO} times its size; it unpacks from "
-        f"{head.packed:,} to {head.nbytes:,} bytes."
-    )
-
-
-def _blocks(archive: zipfile.ZipFile, head: _Head, key: str, rows: int) -> Iterator[NDArray[Any]]:
-    """Yield some rows of an array at a time."""
-    if head.dtype.hasobject:
-        raise _pickle_error(key)
-    if head.fortran and len(head.shape) > 1:
-        array = _load(archive, head, key)
-        for at in range(0, len(array), rows):
-            yield np.ascontiguousarray(array[at : at + rows])
-        return
-    rest = head.shape[1:]
-    width = head.nbytes // max(1, head.shape[0])
-    if width * min(rows, head.shape[0]) > max(_BLOCK, _RATIO * head.packed):
-        raise _suspicious(head, key)
-    with archive.open(f"{key}.npy") as file:
-        _read_head(file)
-        for at in range(0, head.shape[0], rows):
-            count = min(rows, head.shape[0] - at)
-            data = _read_exactly(file, count * width)
-            yield np.frombuffer(data, head.dtype).reshape(count, *rest)
-
-
-def _read_exactly(file: BinaryIO | Any, size: int) -> bytes:
-    data = bytes(file.read(size))
-    if len(data) != size:
-        raise VoteFileError("The file is truncated within an array.")
-    return data
-
-
-def _matrix_key(heads: dict[str, _Head], part: str | None) -> str:
-    if part is not None:
-        key = next((k for k in (part, f"L_{part}") if k in heads), None)
-        if key is None:
-            raise VoteFileError(
-                f"No array is named {format_value(part)} or 'L_{part}'; the arrays are "
-                f"{format_list([*heads])}."
-            )
-    elif "L" in heads:
-        key = "L"
-    else:
-        matrices = [k for k, head in heads.items() if len(head.shape) == 2 and k not in _HELPERS]
-        if len(matrices) != 1:
-            raise VoteFileError(
-                f"No array is named 'L', and {len(matrices)} arrays are matrices; the arrays are "
-                f"{format_list([*heads])}.",
-                hints=[Hint("part", "to choose one")],
-            )
-        key = matrices[0]
-    heads[key].require_matrix(f"Array {key!r}")
-    return key
+    if 0 in shape:
+        raise VoteFileError(f"{what} must not be empty; its shape is {shape}.")
+    if dtype.kind not in "iufbU":
+        raise VoteFileError(
+            f"{what} must contain integers, floats, booleans or strings; its type is {dtype}."
+        )
 
 
 def _texts(array: NDArray[Any]) -> list[str]:
@@ -461,13 +388,6 @@ def _picked(names: list[str], spec: ColumnSpec) -> list[int] | None:
 def _require_wide(spec: ColumnSpec, format: str) -> None:  # as in open_votes
     if spec.form == "long" or spec.long is not None:
         raise VoteFileError(f"The long form is not supported for {format} files.")
-
-
-def _require_unnamed(spec: ColumnSpec) -> None:
-    _require_wide(spec, "npy")
-    for name in (spec.item or None, spec.sources, spec.gold, spec.ignore or None):
-        if name is not None:
-            raise VoteFileError(f"npy files have no column names; got {format_value(name)}.")
 
 
 def _pickle_error(what: str) -> VoteFileError:

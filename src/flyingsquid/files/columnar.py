@@ -27,6 +27,7 @@ from flyingsquid.files.columns import (
     missing_id_error,
     require_unique_names,
 )
+from flyingsquid.files.datasets import arrow_parts, class_names_in, find_split, name_classes
 from flyingsquid.files.decoded_size import (
     MOST_BYTES,
     check_batches,
@@ -34,7 +35,6 @@ from flyingsquid.files.decoded_size import (
     require_possible_rows,
     too_large_error,
 )
-from flyingsquid.files.hugging_face import arrow_parts, find_split, name_classes, read_class_names
 from flyingsquid.files.inputs import located, need_pyarrow, parquet_parts
 from flyingsquid.files.outputs import META
 from flyingsquid.files.tables import LongVotes
@@ -129,7 +129,7 @@ class Batches:
                 self.n_items += batch.num_rows
                 require_possible_rows(self.n_items, size, limit)
         self.names = list(self.schema.names)
-        self._class_names = read_class_names(self.schema)
+        self._class_names = class_names_in(self.schema)
 
     def declared_classes(self, columns: Sequence[str]) -> tuple[Label, ...] | None:
         """Return the classes that all of these columns declare, as Hugging Face's ClassLabel does."""

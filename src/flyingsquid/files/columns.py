@@ -318,6 +318,13 @@ class DistinctIds:
             yield np.concatenate(found)
 
 
+def require_distinct(ids: Any) -> None:
+    """Raise VoteFileError for a repeated identifier in memory."""
+    distinct = DistinctIds()
+    distinct.add(ids)
+    distinct.require_distinct(lambda: [ids])
+
+
 def _as_integers(ids: Any) -> NDArray[Any] | None:
     """Return integer identifiers as an array; None if they are something else."""
     if isinstance(ids, list):

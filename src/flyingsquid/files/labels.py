@@ -251,25 +251,20 @@ class _Columnar(_Sink):
     """parquet and arrow, encoded on a thread while the next items are labeled."""
 
     def __init__(self, file: BinaryIO, out: LabelWriter) -> None:
-        self._file, self._out = file, out
-        self._labels = LabelColumns(out.classes)
-        self._sink: Any = None
+        self._columns, self._labels = out.columns, LabelColumns(out.classes)
+        self._sink: ColumnarFile | None = ColumnarFile(file, out.format, out.columns, encode=self._encodings)
         self._background = BackgroundCalls()
 
     def write(self, items: _Labels) -> None:
-        pyarrow = need_pyarrow(f"Writing {self._out.format}")
+        array = need_pyarrow("Writing columns").array
         ids, codes, shares, counts, tied = items
         # Copies, since the caller may fill the same arrays again while these are encoded.
         columns = [
             id_column(ids.copy() if isinstance(ids, np.ndarray) else ids), self._labels.column(codes),
-            *(pyarrow.array(shares[:, k].copy()) for k in range(shares.shape[1])),
-            pyarrow.array(counts.astype(np.int32)), pyarrow.array(tied),
+            *(array(share.copy()) for share in shares.T), array(counts.astype(np.int32)), array(tied),
         ]  # fmt: skip
-        if self._sink is None:
-            fields = [pyarrow.field(name, c.type) for name, c in zip(self._out.columns, columns, strict=True)]
-            options = self._encodings([c.type for c in columns]) if self._out.format == "parquet" else {}
-            self._sink = ColumnarFile(self._file, self._out.format, pyarrow.schema(fields), **options)
-        self._background.call(self._sink.write, columns)
+        if self._sink is not None:
+            self._background.call(self._sink.write, columns)
 
     def _encodings(self, types: list[Any]) -> dict[str, Any]:
         """Choose encodings that are five times as fast as pyarrow's default, and no larger.
@@ -277,12 +272,9 @@ class _Columnar(_Sink):
         Integers are stored as differences, which makes row numbers and labels small. Dictionary encoding
         helps only for labels that are strings. Compression does not make probabilities smaller.
         """
-        name, label, *shares, _, tied = self._out.columns
-        integers = [
-            column
-            for column, kind in zip(self._out.columns, types, strict=True)
-            if str(kind).startswith(("int", "uint"))
-        ]
+        name, label, *shares, _, tied = self._columns
+        named = zip(self._columns, types, strict=True)
+        integers = [column for column, kind in named if str(kind).startswith(("int", "uint"))]
         return {
             "use_dictionary": [] if label in integers else [label],
             "column_encoding": dict.fromkeys(integers, "DELTA_BINARY_PACKED"),
@@ -292,9 +284,8 @@ class _Columnar(_Sink):
 
     def close(self) -> None:
         self._background.finish()
-        if self._sink is None:
-            raise VoteFileError("No labels were written.")
-        self._sink.close()
+        if self._sink is not None:
+            self._sink.close()
 
     def drop(self) -> None:
         self._background.drop()

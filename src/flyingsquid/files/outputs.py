@@ -7,13 +7,14 @@ import contextlib
 import csv
 import errno
 import gzip
+import json
 import os
 import secrets
 import shutil
 import stat
 import sys
 import tempfile
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from pathlib import Path
 from typing import Any, BinaryIO
 
@@ -315,24 +316,52 @@ def id_column(ids: Any) -> Any:
 
 
 class ColumnarFile:
-    """Write tables of one schema to a file, each as a row group or record batch."""
+    """Write columns to parquet or arrow, each call as a row group or record batch.
 
-    def __init__(self, file: BinaryIO, format: str, schema: Any, **options: Any) -> None:
+    Parameters
+    ----------
+    file : binary file
+    format : {"parquet", "arrow"}
+    names : names of the columns
+    metadata : JSON values about the votes, optional
+    encode : callable, optional
+        Takes the types of the columns, and returns options of ``pyarrow.parquet.ParquetWriter``.
+    """
+
+    def __init__(
+        self,
+        file: BinaryIO,
+        format: str,  # as in write_votes
+        names: Sequence[str],
+        *,
+        metadata: dict[str, Any] | None = None,
+        encode: Callable[[list[Any]], dict[str, Any]] | None = None,
+    ) -> None:
         self._pyarrow = need_pyarrow(f"Writing {format}")
-        self._sink = arrow_sink(file)
-        if format == "parquet":
-            from pyarrow.parquet import ParquetWriter  # noqa: PLC0415  # an extra
+        self._file, self._format, self._names = file, format, names
+        self._metadata, self._encode = metadata, encode
+        self._writer: Any = None
 
-            self._writer = ParquetWriter(self._sink, schema, **options)
-        else:
-            self._writer = self._pyarrow.ipc.new_file(self._sink, schema)
-        self.schema = schema
+    def write(self, columns: Sequence[Any]) -> None:
+        """Append rows; the first ones determine the types of the columns."""
+        if self._writer is None:
+            self._writer = self._open([column.type for column in columns])
+        columns = [column.cast(field.type) for column, field in zip(columns, self._schema, strict=True)]
+        self._writer.write_batch(self._pyarrow.RecordBatch.from_arrays(columns, schema=self._schema))
 
-    def write(self, columns: list[Any]) -> None:
-        """Append rows."""
-        batch = self._pyarrow.RecordBatch.from_arrays(columns, schema=self.schema)
-        self._writer.write_batch(batch)
+    def _open(self, types: list[Any]) -> Any:
+        about = None if self._metadata is None else {META: json.dumps(self._metadata).encode()}
+        fields = [self._pyarrow.field(*field) for field in zip(self._names, types, strict=True)]
+        self._schema = self._pyarrow.schema(fields, metadata=about)
+        sink = arrow_sink(self._file)
+        if self._format == "arrow":
+            return self._pyarrow.ipc.new_file(sink, self._schema)
+        from pyarrow.parquet import ParquetWriter  # noqa: PLC0415  # an extra
+
+        return ParquetWriter(sink, self._schema, **({} if self._encode is None else self._encode(types)))
 
     def close(self) -> None:
         """Write the end of the file."""
+        if self._writer is None:
+            raise VoteFileError("Nothing was written.")
         self._writer.close()

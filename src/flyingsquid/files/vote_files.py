@@ -18,21 +18,20 @@ from flyingsquid.files.arrays import read_npy, read_npz
 from flyingsquid.files.coding import Coding, ParseOptions, Survey, build_coding
 from flyingsquid.files.columnar import Batches, read_columnar
 from flyingsquid.files.columns import ColumnSpec, Form, Roles
+from flyingsquid.files.datasets import is_wrench, read_directory, read_wrench
 from flyingsquid.files.decoded_size import MOST_BYTES
 from flyingsquid.files.exchange import TOOLS, read_eval, read_export, tool_of
 from flyingsquid.files.inputs import Input, StrPath, detect_format, located, open_input, text_blocks
 from flyingsquid.files.tables import read_table
 from flyingsquid.files.text_tables import DelimitedTable, JsonTable, read_json
-from flyingsquid.files.wrench import is_wrench, read_directory, read_wrench
 from flyingsquid.votes import ABSTAIN, Votes
 from flyingsquid.votes.codes import Codes, Label, is_sparse, shown_names, stack_codes
-from flyingsquid.votes.conventions import SMALL_NUMBER
-from flyingsquid.votes.doubts import find_doubts
+from flyingsquid.votes.conventions import SMALL_NUMBER, find_misreadings
 
 # Large chunks, because some work is done once per chunk; still only a few megabytes of codes.
 _CHUNK_CELLS, _CHUNK_ROWS = 1 << 23, 1 << 19
 # Rows that are tested for another convention of votes.
-_DOUBT_ROWS = 20_000
+_TESTED_ROWS = 20_000
 _TEXT_ENDINGS = (".txt", ".txt.gz", ".txt.zst")
 _DUPLICATES = ("error", "first", "last", "majority")
 
@@ -97,7 +96,7 @@ class VoteFile:
     n_items, n_sources : int
     notes : tuple of Note
         Assumptions, and the parameters that change them.
-    doubts : tuple of Note
+    misreadings : tuple of Note
         Notes on evidence that the votes were misread; they are also in ``notes``.
 
     Examples
@@ -117,7 +116,7 @@ class VoteFile:
 
     def __init__(
         self, source: Source, given: Input, format: str, roles: Roles, survey: Survey, coding: Coding,
-        notes: tuple[Note, ...], doubts: tuple[Note, ...], chunk_rows: int | None,
+        notes: tuple[Note, ...], misreadings: tuple[Note, ...], chunk_rows: int | None,
     ) -> None:  # fmt: skip
         self._source, self._coding = source, coding
         self._input = given  # a temporary copy of standard input lives as long as this
@@ -128,8 +127,8 @@ class VoteFile:
         self.n_sources, self.names = source.n_sources, source.source_names
         self.item_name, self.gold_name = roles.item, roles.gold
         self.n_items = source.n_items
-        self.notes = (*notes, *doubts)
-        self.doubts = doubts
+        self.notes = (*notes, *misreadings)
+        self.misreadings = misreadings
         width = max(1, self.n_sources, len(self.classes))
         self.chunk_rows = chunk_rows or max(1, min(_CHUNK_ROWS, _CHUNK_CELLS // width))
 
@@ -246,8 +245,8 @@ def open_votes(
         Number of items per chunk.
     max_decoded_bytes : int, default=2**28
         Limit for what is decoded at once: the pages of a parquet file, a compressed batch of an arrow file,
-        or a JSON document. A few bytes of a crafted file can declare gigabytes; raise the limit for large
-        files that you trust.
+        an array of an npz file, or a JSON document. A few bytes of a crafted file can declare gigabytes;
+        raise the limit for large files that you trust.
 
     Returns
     -------
@@ -297,9 +296,9 @@ def open_votes(
         survey = _survey(source, values)
         coding, notes = build_coding(survey, values, lambda value: source.find(value) or "gold labels")
         checked = values.is_standard and survey.classes is None
-        doubts = _doubts(source, coding) if checked else ()
+        misreadings = _misreadings(source, coding) if checked else ()
     notes = [*roles.notes, *notes]
-    return VoteFile(source, given, found, roles, survey, coding, tuple(notes), doubts, chunk_rows)
+    return VoteFile(source, given, found, roles, survey, coding, tuple(notes), misreadings, chunk_rows)
 
 
 def _read(
@@ -317,8 +316,9 @@ def _read(
     if format in ("parquet", "arrow"):
         return format, *read_columnar(given.path, format, columns, duplicates, max_decoded_bytes, part)
     if format in ("npy", "npz"):
-        read = read_npz(given.path, columns, part) if format == "npz" else read_npy(given.path, columns)
-        return format, *read
+        if format == "npy":
+            return format, *read_npy(given.path, columns)
+        return format, *read_npz(given.path, columns, part, max_decoded_bytes)
     if format == "wrench":
         return format, *read_directory(given.path, columns, part)
     return _read_json(given, format, columns, duplicates, part, max_decoded_bytes)
@@ -357,10 +357,10 @@ def _survey(source: Source, options: ParseOptions) -> Survey:
     return survey
 
 
-def _doubts(source: Source, coding: Coding) -> tuple[Note, ...]:
+def _misreadings(source: Source, coding: Coding) -> tuple[Note, ...]:
     """Return notes if the first votes fit another convention better than the one they are read by."""
-    codes = next((codes for codes, _, _ in source.chunks(coding, _DOUBT_ROWS)), None)
-    found = [] if codes is None else find_doubts(codes, coding.classes)
+    codes = next((codes for codes, _, _ in source.chunks(coding, _TESTED_ROWS)), None)
+    found = [] if codes is None else find_misreadings(codes, coding.classes)
     return tuple(Note(d.summary, () if d.hint is None else (d.hint,)) for d in found)
 
 
@@ -378,7 +378,7 @@ def read_path(votes: Any, classes: Iterable[Label] | None = None) -> Any:
         return votes
     file = open_votes(votes, classes=classes)
     chunk = file.read()
-    for note in file.doubts:
+    for note in file.misreadings:
         warn_about_votes(f"{file.path}: {note}")
     items = None if file.item_name is None else np.asarray(chunk.ids, object)
     return replace(chunk.votes, items=items)

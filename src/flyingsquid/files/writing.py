@@ -17,10 +17,10 @@ from flyingsquid._values import format_count, format_value, is_null
 from flyingsquid.exceptions import Hint, OptionError, VoteFileError
 from flyingsquid.files.arrays import MARK
 from flyingsquid.files.columns import Form
+from flyingsquid.files.datasets import GOLD, WEAK
 from flyingsquid.files.exchange import TOOLS, export_text
 from flyingsquid.files.inputs import FORMATS, StrPath, need_pyarrow
 from flyingsquid.files.outputs import (
-    META,
     ColumnarFile,
     LabelColumns,
     csv_writer,
@@ -35,7 +35,6 @@ from flyingsquid.files.outputs import (
 )
 from flyingsquid.files.state import encode_labels
 from flyingsquid.files.vote_files import VoteChunk, VoteFile, join_chunks
-from flyingsquid.files.wrench import GOLD, WEAK
 from flyingsquid.votes import REASONS, Votes
 from flyingsquid.votes.codes import ABSTAIN, Label, is_sparse, marked_cells, stack_codes
 from flyingsquid.votes.conventions import is_item_name
@@ -143,6 +142,7 @@ def write_votes(
     layout = _Layout(
         found,
         first.votes.names,
+        first.votes.source_names,
         first.votes.classes,
         has_ids,
         first.gold_codes is not None,
@@ -204,22 +204,33 @@ class _Layout:
 
     format: str
     names: tuple[str, ...] | None
+    source_names: tuple[str, ...]
     classes: tuple[Any, ...]
     has_ids: bool
     has_gold: bool
     long: bool
-    item: str = "id"
-    escape_formulas: bool = False
+    item: str
+    escape_formulas: bool
 
-    def require_free(self, names: Iterable[str]) -> None:
-        """Raise VoteFileError if a source has the name of another column."""
-        taken = {name for name, is_there in ((self.item, self.has_ids), ("gold", self.has_gold)) if is_there}
-        clash = [name for name in names if name in taken]
+    @property
+    def columns(self) -> list[str]:
+        """Columns of a table.
+
+        Raises
+        ------
+        VoteFileError
+            If a source has the name of another column.
+        """
+        item, gold = [self.item] if self.has_ids else [], ["gold"] if self.has_gold else []
+        if self.long:
+            return [self.item, "source", "label", *gold]
+        clash = [name for name in self.source_names if name in (*item, *gold)]
         if clash:
             raise VoteFileError(
                 f"A source and another column are both named {format_value(clash[0])}; rename the "
                 "source, or write npz or jsonl."
             )
+        return [*item, *self.source_names, *gold]
 
 
 class _Writer:
@@ -245,15 +256,12 @@ class _DelimitedWriter(_Writer):
     def __init__(self, file: BinaryIO, layout: _Layout) -> None:
         super().__init__(file, layout)
         self._csv = csv_writer(file, layout.format, escape_formulas=layout.escape_formulas)
+        self._csv.writerow(layout.columns)
         self._cells = _cells_of(layout.classes, "")
-        self._started = False
 
     def write(self, chunk: VoteChunk) -> None:
         """Append the items of a chunk."""
         layout = self._layout
-        if not self._started:
-            self._csv.writerow(self._header(chunk))
-            self._started = True
         if layout.long:
             self._csv.writerows(_long_rows(chunk, self._cells, layout.has_gold))
             return
@@ -264,14 +272,6 @@ class _DelimitedWriter(_Writer):
         if chunk.gold_codes is not None:
             columns.append(self._cells[chunk.gold_codes].tolist())
         self._csv.writerows(zip(*columns, strict=True))
-
-    def _header(self, chunk: VoteChunk) -> list[str]:
-        gold = ["gold"] if self._layout.has_gold else []
-        if self._layout.long:
-            return [self._layout.item, "source", "label", *gold]
-        names = list(chunk.votes.source_names)
-        self._layout.require_free(names)
-        return [*([self._layout.item] if self._layout.has_ids else []), *names, *gold]
 
 
 class _JsonWriter(_Writer):
@@ -310,8 +310,7 @@ class _JsonWriter(_Writer):
 class _WrenchWriter(_Writer):
     """Writer for WRENCH data in one file."""
 
-    def __init__(self, file: BinaryIO, layout: _Layout | None = None) -> None:
-        super().__init__(file, layout or _Layout("json", None, (), True, True, False))
+    def __init__(self, file: BinaryIO, layout: _Layout | None = None) -> None:  # noqa: ARG002  # as others
         self._text = text_file(file)
         self._row = 0
 
@@ -410,46 +409,30 @@ class _ColumnarWriter(_Writer):
 
     def __init__(self, file: BinaryIO, layout: _Layout) -> None:
         super().__init__(file, layout)
-        self._pyarrow = need_pyarrow(f"Writing {layout.format}")
-        self._labels = LabelColumns(layout.classes)
-        self._out: ColumnarFile | None = None
+        self._array = need_pyarrow(f"Writing {layout.format}").array
+        self._labels, self._cells = LabelColumns(layout.classes), _cells_of(layout.classes, None, texts=False)
+        about = {
+            "classes": encode_labels(layout.classes),
+            "form": "long" if layout.long else "wide",
+            "item": layout.item if layout.has_ids else None,
+            "gold": "gold" if layout.has_gold else None,
+        }
+        self._out = ColumnarFile(file, layout.format, layout.columns, metadata=about)
 
     def write(self, chunk: VoteChunk) -> None:
         """Append the items of a chunk."""
-        layout = self._layout
-        columns = self._long(chunk) if layout.long else self._wide(chunk)
-        if self._out is None:
-            fields = [self._pyarrow.field(name, column.type) for name, column in columns.items()]
-            meta = {
-                "classes": encode_labels(layout.classes),
-                "form": "long" if layout.long else "wide",
-                "item": layout.item if layout.has_ids else None,
-                "gold": "gold" if layout.has_gold else None,
-            }
-            schema = self._pyarrow.schema(fields, metadata={META: json.dumps(meta).encode()})
-            self._out = ColumnarFile(self._file, layout.format, schema)
-        self._out.write([columns[field.name].cast(field.type) for field in self._out.schema])
-
-    def _wide(self, chunk: VoteChunk) -> dict[str, Any]:
-        self._layout.require_free(chunk.votes.source_names)
-        columns: dict[str, Any] = {}
-        if self._layout.has_ids:
-            columns[self._layout.item] = id_column(chunk.ids)
-        codes = np.asarray(chunk.votes.to_dense().codes)
-        for j, name in enumerate(chunk.votes.source_names):
-            columns[name] = self._labels.column(codes[:, j])
+        if self._layout.long:
+            rows = _long_rows(chunk, self._cells, self._layout.has_gold)
+            self._out.write([self._array([row[j] for row in rows]) for j in range(len(self._layout.columns))])
+            return
+        columns = [id_column(chunk.ids)] if self._layout.has_ids else []
+        columns += [self._labels.column(codes) for codes in np.asarray(chunk.votes.to_dense().codes).T]
         if chunk.gold_codes is not None:
-            columns["gold"] = self._labels.column(chunk.gold_codes)
-        return columns
-
-    def _long(self, chunk: VoteChunk) -> dict[str, Any]:
-        cells = _cells_of(self._layout.classes, None, texts=False)
-        rows = _long_rows(chunk, cells, self._layout.has_gold)
-        names = (self._layout.item, "source", "label", "gold")[: 4 if self._layout.has_gold else 3]
-        return {name: self._pyarrow.array([row[j] for row in rows]) for j, name in enumerate(names)}
+            columns.append(self._labels.column(chunk.gold_codes))
+        self._out.write(columns)
 
     def __exit__(self, *error: object) -> None:
-        if self._out is not None:
+        if error[0] is None:
             self._out.close()
 
 

@@ -34,7 +34,7 @@ from flyingsquid.inference import (
     class_posterior,
     vote_shares,
 )
-from flyingsquid.moments import ConfusionTables, Moments, VoteLogs
+from flyingsquid.moments import ConfusionTables, DenseLogs, Moments, VoteLogs
 from flyingsquid.votes.codes import Codes
 
 SINGLE_TASK = JunctionTree(cliques=((0,),), parents=(-1,), separators=((),))
@@ -77,7 +77,7 @@ class IndependentFit(Fit):
     def vote_scores(self) -> VoteLogs:
         """Contribution of each vote to the log score of each class, no vote last."""
         if len(self.classes) == 2:
-            return VoteLogs.of(np.stack([np.zeros_like(self._weights), self._weights], axis=1))
+            return DenseLogs(np.stack([np.zeros_like(self._weights), self._weights], axis=1))
         silent = self.confusion.voting().max(axis=1) == 0
         return self.confusion.logs(silent=silent, silence_counts=self.silence_counts)
 

@@ -13,8 +13,8 @@ from flyingsquid._table import Scalar, Table, as_scalar
 from flyingsquid._values import format_count
 from flyingsquid.fits.diagnostics import Diagnostics
 from flyingsquid.moments import Moments
-from flyingsquid.moments.tally import SourceTally
 from flyingsquid.votes import REASONS
+from flyingsquid.votes.tallies import SourceTally
 
 Array = NDArray[np.float64]
 Notes = list[list[str]]
@@ -66,7 +66,7 @@ def summarize_sources(
     Snorkel's Overlaps and Conflicts, the share of items on which a source votes together with any
     other, are not included, because counts of pairs do not determine them for more than two sources.
     """
-    tally = SourceTally.of_moments(moments)
+    tally = moments.source_tally()
     shown = without_unidentified(accuracies, diagnostics, moments.source_names)
     table = source_table(tally, notes_of(diagnostics, moments), shown, interval)
     footnotes = table.footnotes

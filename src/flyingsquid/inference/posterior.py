@@ -9,7 +9,7 @@ from numpy.typing import NDArray
 
 from flyingsquid.kernels import kernels_for
 from flyingsquid.kernels.dispatch import binary_labels
-from flyingsquid.moments import VoteLogs
+from flyingsquid.moments import DenseLogs, VoteLogs
 from flyingsquid.votes.codes import Codes
 from flyingsquid.votes.patterns import by_pattern
 from flyingsquid.votes.tallies import class_counts, sum_binary_votes
@@ -79,7 +79,7 @@ def class_evidence(codes: Codes, logs: Array | VoteLogs) -> Array:
     logs : VoteLogs, or an array of shape (m, K, K + 1)
         log P(vote = v | Y = k), no vote last.
     """
-    return VoteLogs.of(logs).evidence(codes)
+    return (DenseLogs(logs) if isinstance(logs, np.ndarray) else logs).evidence(codes)
 
 
 def class_posterior(codes: Codes, prior: Array, logs: Array | VoteLogs) -> Array:

@@ -13,7 +13,7 @@ from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from functools import lru_cache
 from importlib import import_module
-from typing import Any, Literal, Protocol, cast
+from typing import Any, Literal, TypeAlias
 
 import numpy as np
 from numpy.typing import NDArray
@@ -27,42 +27,8 @@ _MOST_CLASSES = 127
 _BLOCK_CELLS = 1 << 20
 
 
-class Kernels(Protocol):
-    """Compiled functions, each on one thread and without the global interpreter lock; see ``compiled.py``."""
-
-    def histogram(
-        self,
-        cells: NDArray[np.int8],
-        by_column: bool,
-        low: int,
-        high: int,
-        powers: NDArray[np.int32],
-        counts: NDArray[np.int64],
-    ) -> None: ...
-
-    def look_up(
-        self,
-        cells: NDArray[np.int8],
-        by_column: bool,
-        low: int,
-        high: int,
-        powers: NDArray[np.int32],
-        table: NDArray[Any],
-        answer: NDArray[Any],
-    ) -> None: ...
-
-    def pack(self, codes: NDArray[np.int8], n_classes: int, octets: NDArray[np.uint8]) -> None: ...
-
-    def count(self, planes: NDArray[np.uint64], low: int, high: int, counts: NDArray[np.int64]) -> None: ...
-
-    def binary_labels(
-        self,
-        codes: NDArray[np.int8],
-        zero: NDArray[np.float64],
-        one: NDArray[np.float64],
-        offset: float,
-        answer: NDArray[Any],
-    ) -> None: ...
+Kernels: TypeAlias = Any
+"""The module ``compiled.py``: its functions run on one thread and without the global interpreter lock."""
 
 
 def kernels_for(codes: Any, n_classes: int, what: Literal["patterns", "bits", "labels"]) -> Kernels | None:
@@ -91,7 +57,7 @@ def _compiled(what: str) -> Kernels | None:
     if not works:
         _log.info("Compiled loops for %s gave wrong results in a self-test, NumPy is used.", what)
         return None
-    return cast(Kernels, module)
+    return module
 
 
 def n_threads() -> int:

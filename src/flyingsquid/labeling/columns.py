@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 from flyingsquid._values import format_count, format_value, is_integer, is_null
 from flyingsquid.exceptions import LabelingError, VotesError
 from flyingsquid.votes.codes import ABSTAIN, code_of_reason
-from flyingsquid.votes.encode import as_column
+from flyingsquid.votes.encode import as_column, factorize
 
 FAILED = code_of_reason("failed")
 _ADVICE = "Return an integer, a string or a boolean, and None or fs.ABSTAIN to abstain."
@@ -273,25 +273,14 @@ def _mixed(value: Any, first: Any) -> str:
 
 
 def _encode_integers(array: NDArray[Any]) -> Column:
-    """Encode a column of integers or booleans without converting them to Python objects."""
+    """Encode a column of integers or booleans."""
     if not len(array):
         return Column(np.empty(0, np.int32), ())
-    numbers = array.view(np.uint8) if array.dtype == np.bool_ else array
-    low, high = int(numbers.min()), int(numbers.max())
-    if high - low < 1 << 16:  # a lookup table, which is faster than the sort below
-        wide = numbers if numbers.dtype.kind == "u" else numbers.astype(np.int64)  # 127 - -128 is not an int8
-        offset = (wide - low).astype(np.intp)
-        distinct = np.flatnonzero(np.bincount(offset)) + low
-        votes = distinct[distinct != ABSTAIN]
-        table = np.full(high - low + 1, ABSTAIN, np.int32)
-        table[votes - low] = np.arange(len(votes))
-        index = table[offset]
-    else:
-        distinct, inverse = np.unique(numbers, return_inverse=True)
-        kept = (distinct != ABSTAIN) if low < 0 else np.ones(len(distinct), bool)
-        votes = distinct[kept]
-        index = np.where(kept, np.cumsum(kept) - 1, ABSTAIN).astype(np.int32)[inverse]
-    return Column(index, tuple(bool(v) if array.dtype == np.bool_ else int(v) for v in votes))
+    found, index = factorize(array[:, None])
+    votes = [value for value in found if value != ABSTAIN]
+    position = {value: at for at, value in enumerate(votes)}
+    table = np.array([position.get(value, ABSTAIN) for value in found], np.int32)
+    return Column(table[index[:, 0]], tuple(votes))
 
 
 def _encode_floats(array: NDArray[Any], failures: FailureRecorder) -> Column:

@@ -19,10 +19,10 @@ from flyingsquid.inference import vote_shares
 from flyingsquid.models._base import DOUBLE, BatchEstimator, VoteSchema
 from flyingsquid.models.validation import require_moments
 from flyingsquid.moments import Moments
-from flyingsquid.moments.tally import SourceTally
 from flyingsquid.votes import REASONS, VoteChunks, Votes, as_chunks, as_votes
 from flyingsquid.votes.arguments import read_weights
 from flyingsquid.votes.reading import refuse_options
+from flyingsquid.votes.tallies import SourceTally
 
 _FIELDS = {
     "n_items": finite(0),
@@ -86,7 +86,7 @@ class MajorityVote(BatchEstimator):
     def fit_moments(self, moments: Moments) -> Self:
         """Record the classes, the sources and their counts from counts of pairs."""
         require_moments(moments)
-        return self._keep(SourceTally.of_moments(moments), moments.names)
+        return self._keep(moments.source_tally(), moments.names)
 
     def partial_fit(self, votes: Any, y: object = None, *, sample_weight: ArrayLike | None = None) -> Self:
         """Count further votes of the same classes and sources."""

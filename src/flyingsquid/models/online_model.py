@@ -46,8 +46,8 @@ from flyingsquid.models._stream import LOOKUP_ERRORS, ItemLookup, StreamGold
 from flyingsquid.models.drift import ChangePoint, DriftHistory, Recorder
 from flyingsquid.models.label_model import Fitted, LabelModel, Method, Source
 from flyingsquid.moments import Moments
+from flyingsquid.moments.counting import CountPlan
 from flyingsquid.moments.files import graph_from_meta
-from flyingsquid.moments.plan import CountPlan
 from flyingsquid.moments.window_layout import Layout
 from flyingsquid.moments.windows import Window
 from flyingsquid.solvers import FitData, Solver, check_solver

@@ -249,7 +249,7 @@ class DyadicCounts(BlockWindow):
             "chosen": self._chosen,
         }
         arrays = {
-            **self.state_of_rows(),
+            **self.state_of_rows(self.n_seen - self.waiting),
             "parts": np.array(self._parts).reshape(len(self._parts), self.layout.size),
             "apart": np.array([self._apart]),
             "errors": np.array(self._errors, np.float64),
@@ -257,7 +257,7 @@ class DyadicCounts(BlockWindow):
         return meta, arrays
 
     def restore(self, meta: dict[str, Any], arrays: dict[str, NDArray[Any]]) -> None:
-        self.restore_rows(arrays)
+        self.restore_rows(arrays, self.n_seen - self.waiting)
         check_fields(meta, _FIELDS, "window.")
         parts, sizes, errors, apart = arrays["parts"], meta["sizes"], arrays["errors"], arrays["apart"]
         require(

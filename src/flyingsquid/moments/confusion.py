@@ -9,7 +9,7 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from collections.abc import Iterator
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, TypeAlias
 
 import numpy as np
 from numpy.typing import NDArray
@@ -318,32 +318,8 @@ class SparseTables(ConfusionTables):
 # ---------------------------------------------------------------------- logs
 
 
-class VoteLogs(ABC):
-    """log P(vote | Y = k) of m sources: what votes add to the evidence for each class."""
-
-    __slots__ = ()
-
-    @staticmethod
-    def of(logs: NDArray[Any] | VoteLogs) -> VoteLogs:
-        """Wrap an array of shape (m, K, K + 1), no vote last; logs are returned unchanged."""
-        return logs if isinstance(logs, VoteLogs) else DenseLogs(logs)
-
-    @abstractmethod
-    def evidence(self, codes: Codes) -> Array:
-        """Return log P(votes on an item | Y = k), shape (n, K), for dense (n, m) or sparse codes."""
-
-    @abstractmethod
-    def of_votes(self, codes_row: NDArray[Any]) -> Array:
-        """Return the contribution of each source on one item, (m, K), for dense codes of shape (m,)."""
-
-    @property
-    @abstractmethod
-    def values(self) -> Array | None:
-        """The array of shape (m, K, K + 1); None if it is stored sparsely."""
-
-
-class DenseLogs(VoteLogs):
-    """Logs as one array of shape (m, K, K + 1), no vote last."""
+class DenseLogs:
+    """log P(vote | Y = k) of m sources as one array of shape (m, K, K + 1), no vote last."""
 
     __slots__ = ("_logs",)
 
@@ -352,22 +328,25 @@ class DenseLogs(VoteLogs):
 
     @property
     def values(self) -> Array | None:
+        """The array; None if the logs are stored sparsely."""
         return self._logs
 
     def evidence(self, codes: Codes) -> Array:
+        """Return log P(votes on an item | Y = k), shape (n, K), for dense (n, m) or sparse codes."""
         silence = self._logs[:, :, -1]
         # What a vote adds beyond no vote, by vote, source and class.
         adds = (self._logs[:, :, :-1] - silence[:, :, None]).transpose(2, 0, 1)
         return sum_votes(codes, adds) + silence.sum(axis=0)
 
     def of_votes(self, codes_row: NDArray[Any]) -> Array:
+        """Return the contribution of each source on one item, (m, K), for dense codes of shape (m,)."""
         at = np.where(codes_row < 0, -1, codes_row)  # no vote is last
         return np.asarray(self._logs[np.arange(len(codes_row)), :, at])
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class SparseLogs(VoteLogs):
-    """Logs in parts that are added.
+class SparseLogs:
+    """The same in parts that are added, with the same methods.
 
     Attributes
     ----------
@@ -414,3 +393,6 @@ class SparseLogs(VoteLogs):
         votes = self.by_vote[at][:, None] + self.by_source[voters] + self.beyond.matrix[at].toarray()
         added[voters] += votes + self.by_voting[voters, None]
         return added
+
+
+VoteLogs: TypeAlias = DenseLogs | SparseLogs

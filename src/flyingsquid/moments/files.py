@@ -13,8 +13,8 @@ from flyingsquid.exceptions import GraphError, ModelFileError
 from flyingsquid.files.fields import LABELS, TEXT, check_fields, finite, integer, list_of, optional
 from flyingsquid.files.state import State, decode_labels, encode_labels
 from flyingsquid.graph import DependencyGraph
-from flyingsquid.moments.pairs import DensePairs, PairCounts, SparsePairs
-from flyingsquid.moments.plan import CountPlan
+from flyingsquid.moments.counting import CountPlan
+from flyingsquid.moments.pairs import DensePairs, PairCounts, SparsePairs, pair_counts_of
 from flyingsquid.votes import REASONS
 
 if TYPE_CHECKING:
@@ -102,7 +102,7 @@ def fields_of(state: State) -> dict[str, Any]:
         "classes": classes,
         "names": None if names is None else tuple(names),
         "_plan": plan,
-        "_pairs": tuple(PairCounts.of(part, n_classes) for part in pairs),
+        "_pairs": tuple(pair_counts_of(part, n_classes) for part in pairs),
         "_units": tuple(units),
     }
 

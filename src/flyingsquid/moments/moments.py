@@ -19,15 +19,21 @@ from flyingsquid.files.state import State, read_state, write_state
 from flyingsquid.graph import DependencyGraph
 from flyingsquid.moments import files
 from flyingsquid.moments.class_counts import VotesByClass
-from flyingsquid.moments.counting import count_missing, count_tables
-from flyingsquid.moments.pairs import PairAgreement, PairCounts
-from flyingsquid.moments.plan import CountPlan, check_frequencies, check_plan_size
+from flyingsquid.moments.counting import (
+    CountPlan,
+    check_frequencies,
+    check_plan_size,
+    count_missing,
+    count_tables,
+)
+from flyingsquid.moments.pairs import DensePairs, PairAgreement, PairCounts, pair_counts_of
 from flyingsquid.votes import REASONS, VoteChunks, Votes, as_chunks, as_votes
 from flyingsquid.votes.arguments import LARGEST_COUNT, read_weights
 from flyingsquid.votes.codes import Label, require_same, shown_name, shown_names
 from flyingsquid.votes.grid import CountedRows
 from flyingsquid.votes.patterns import all_patterns
 from flyingsquid.votes.reading import refuse_options
+from flyingsquid.votes.tallies import SourceTally
 
 Array = NDArray[np.float64]
 # Float counts may fall below zero by this share of all items when parts are subtracted.
@@ -201,6 +207,10 @@ class Moments:
         abstained = self.n_items - self.vote_counts.sum(axis=1) - self.missing.sum(axis=1)
         return {REASONS[0]: abstained, **stated}
 
+    def source_tally(self) -> SourceTally:
+        """Return the counts of single sources."""
+        return SourceTally(self.n_items, self.vote_counts, self.missing, self.classes, self.source_names)
+
     # ------------------------------------------------------------------ pairs of sources
 
     @property
@@ -305,9 +315,12 @@ class Moments:
         >>> Moments.of([[0, 2], [1, 2]]).one_vs_rest(2).vote_counts.tolist()
         [[2, 0], [0, 2]]
         """
-        pairs = self._all_pairs.one_vs_rest(k)
-        plan = CountPlan.all_pairs(self.n_sources)
-        return Moments(self.n_items, self.missing, (0, 1), self.names, plan, (pairs,))
+        pairs, plan = self._all_pairs, CountPlan.all_pairs(self.n_sources)
+        both, one, every = pairs.counts(k, k), pairs.by_own_vote(k), pairs.overlap()
+        table = np.array([[every - one - one.T + both, one.T - both], [one - both, both]])
+        for a in (0, 1):  # a source has one vote per item; float counts may leave a rounding error
+            np.fill_diagonal(table[a, 1 - a], 0)
+        return Moments(self.n_items, self.missing, (0, 1), self.names, plan, (DensePairs(table),))
 
     # ------------------------------------------------------------------ parts of a graph
 
@@ -502,7 +515,7 @@ def moments_from_tables(
 ) -> Moments:
     """Build counts from arrays of the shapes ``plan.shapes(n_classes)``: pair sets, then units."""
     at = len(plan.pair_sets)
-    pairs = tuple(PairCounts.of(table, len(classes)) for table in tables[:at])
+    pairs = tuple(pair_counts_of(table, len(classes)) for table in tables[:at])
     return Moments(n_items, missing, classes, names, plan, pairs, tuple(tables[at:]))
 
 

@@ -7,19 +7,23 @@ the sparse one. Only this package knows which storage is in use.
 
 from __future__ import annotations
 
-from abc import ABC, abstractmethod
 from collections.abc import Sequence
-from typing import Any, NamedTuple, Self
+from typing import Any, NamedTuple, TypeAlias
 
 import numpy as np
 from numpy.typing import NDArray
 from scipy.sparse import coo_array, csr_array
 
+from flyingsquid._limits import LIMITS
 from flyingsquid.moments.class_counts import VotesByClass
-from flyingsquid.moments.plan import are_pairs_sparse
 from flyingsquid.votes.codes import rows_of_entries
 
 Array = NDArray[np.float64]
+
+
+def are_pairs_sparse(n_sources: int, n_classes: int) -> bool:
+    """Return whether counts of pairs are stored sparsely. It depends only on the shape."""
+    return n_classes > 2 and (n_sources * n_classes) ** 2 * 8 > LIMITS.get().dense_pair_bytes
 
 
 class PairAgreement(NamedTuple):
@@ -41,127 +45,12 @@ class PairAgreement(NamedTuple):
     spread: Array
 
 
-class PairCounts(ABC):
+class DensePairs:
     """Counts of the votes a of source i and b of source j on the same item, for all pairs of m sources.
 
-    Counts are int64, or float64 if items have fractional weights. They are read-only.
+    Counts are int64, or float64 if items have fractional weights. They are read-only. The array has the shape
+    (K, K, m, m).
     """
-
-    __slots__ = ()
-
-    @staticmethod
-    def of(counts: Any, n_classes: int) -> PairCounts:
-        """Wrap an array of shape (K, K, m, m) or a sparse matrix of shape (K m, K m).
-
-        The storage depends only on the shape, so that merged counts have the same storage.
-        """
-        if isinstance(counts, csr_array):
-            sparse = SparsePairs(counts, n_classes)
-            return sparse if are_pairs_sparse(sparse.n_sources, n_classes) else sparse.to_dense()
-        dense = DensePairs(counts)
-        return dense.to_sparse() if are_pairs_sparse(dense.n_sources, n_classes) else dense
-
-    @property
-    @abstractmethod
-    def n_classes(self) -> int: ...
-
-    @property
-    @abstractmethod
-    def n_sources(self) -> int: ...
-
-    # ------------------------------------------------------------------ questions
-
-    @abstractmethod
-    def votes(self) -> NDArray[Any]:
-        """Return the number of votes of each source for each class, shape (m, K)."""
-
-    @abstractmethod
-    def counts(self, a: int, b: int) -> NDArray[Any]:
-        """Return the items on which source i votes a and source j votes b, shape (m, m)."""
-
-    @abstractmethod
-    def table(self, i: int, j: int) -> NDArray[Any]:
-        """Return the counts of two sources, shape (K, K)."""
-
-    @abstractmethod
-    def between(self, first: Sequence[int], second: Sequence[int]) -> NDArray[Any]:
-        """Return the counts of two groups of s and t sources, shape (s, K, t, K)."""
-
-    @abstractmethod
-    def by_own_vote(self, k: int) -> NDArray[Any]:
-        """Return the items on which source i votes k and source j votes, shape (m, m)."""
-
-    @abstractmethod
-    def overlap(self) -> NDArray[Any]:
-        """Return the items on which both sources vote, shape (m, m)."""
-
-    @abstractmethod
-    def agreement(self) -> NDArray[Any]:
-        """Return the number of items on which both sources cast the same vote, shape (m, m)."""
-
-    @abstractmethod
-    def compare(self) -> PairAgreement:
-        """Return overlap and agreement, and the agreement expected by chance."""
-
-    @abstractmethod
-    def others_votes(self) -> Array:
-        """Count the votes of other sources on the items of each vote, shape (m, K, K).
-
-        ``[i, v, k]`` counts votes of other sources for class k on items that source i votes v on.
-        """
-
-    @abstractmethod
-    def sparse_others_votes(self) -> VotesByClass:
-        """Return the same without the cells that are 0."""
-
-    @abstractmethod
-    def votes_met(self, counted: Array | None = None) -> tuple[Array, Array]:
-        """Count other votes on the items of each vote: those that agree, and all; shape (m, K) each.
-
-        ``[i, k]`` counts votes on items that source i votes k on. ``counted`` of shape (m, m) is how much a
-        vote of source j counts for source i; by default 1.
-        """
-
-    @abstractmethod
-    def lowest(self, n_items: float) -> float:
-        """Return the smallest count of any pair of votes or missing votes."""
-
-    def one_vs_rest(self, k: int) -> DensePairs:
-        """Return counts of two classes: a vote for class k is class 1, every other vote is class 0."""
-        both, one, every = self.counts(k, k), self.by_own_vote(k), self.overlap()
-        rest = every - one - one.T + both
-        table = np.array([[rest, one.T - both], [one - both, both]])
-        for a in (0, 1):  # a source has one vote per item; float counts may leave a rounding error
-            np.fill_diagonal(table[a, 1 - a], 0)
-        return DensePairs(table)
-
-    # ------------------------------------------------------------------ algebra
-
-    @abstractmethod
-    def plus(self, other: PairCounts, sign: int = 1) -> Self:
-        """Return the sum, or the difference for ``sign=-1``."""
-
-    @abstractmethod
-    def equals(self, other: PairCounts) -> bool:
-        """Return whether all counts are equal, regardless of storage."""
-
-    @abstractmethod
-    def clipped(self) -> Self:
-        """Return the counts with 0 instead of negative rounding errors."""
-
-    @abstractmethod
-    def reordered(self, classes: NDArray[np.intp] | None, sources: NDArray[np.intp] | None) -> Self:
-        """Return the counts of some sources, or with sources or classes in another order."""
-
-    @abstractmethod
-    def to_dense(self) -> DensePairs: ...
-
-    @abstractmethod
-    def to_sparse(self) -> SparsePairs: ...
-
-
-class DensePairs(PairCounts):
-    """Counts as one array of shape (K, K, m, m)."""
 
     __slots__ = ("_votes", "array")
 
@@ -182,28 +71,36 @@ class DensePairs(PairCounts):
         return int(self.array.shape[2])
 
     def votes(self) -> NDArray[Any]:
+        """Return the number of votes of each source for each class, shape (m, K)."""
         return self._votes
 
     def counts(self, a: int, b: int) -> NDArray[Any]:
+        """Return the items on which source i votes a and source j votes b, shape (m, m)."""
         return self.array[a, b]
 
     def table(self, i: int, j: int) -> NDArray[Any]:
+        """Return the counts of two sources, shape (K, K)."""
         return self.array[:, :, i, j]
 
     def between(self, first: Sequence[int], second: Sequence[int]) -> NDArray[Any]:
+        """Return the counts of two groups of s and t sources, shape (s, K, t, K)."""
         rows, columns = np.asarray(first, np.intp), np.asarray(second, np.intp)
         return self.array[:, :, rows[:, None], columns].transpose(2, 0, 3, 1)
 
     def by_own_vote(self, k: int) -> NDArray[Any]:
+        """Return the items on which source i votes k and source j votes, shape (m, m)."""
         return np.asarray(self.array[k].sum(axis=0))
 
     def overlap(self) -> NDArray[Any]:
+        """Return the items on which both sources vote, shape (m, m)."""
         return np.asarray(self.array.sum(axis=(0, 1)))
 
     def agreement(self) -> NDArray[Any]:
+        """Return the number of items on which both sources cast the same vote, shape (m, m)."""
         return np.einsum("kkij->ij", self.array)
 
     def compare(self) -> PairAgreement:
+        """Return overlap and agreement, and the agreement expected by chance."""
         array = self.array
         n_classes, _, m, _ = array.shape
         own = np.empty((n_classes, m, m))  # votes of i by class; those of j are the transpose
@@ -216,13 +113,23 @@ class DensePairs(PairCounts):
         return _comparison(overlap, agreement, products, usual, squares)
 
     def others_votes(self) -> Array:
+        """Count the votes of other sources on the items of each vote, shape (m, K, K).
+
+        ``[i, v, k]`` counts votes of other sources for class k on items that source i votes v on.
+        """
         total = self.array.sum(axis=3).transpose(2, 0, 1).astype(np.float64)
         return _without_own(total, self.votes())
 
     def sparse_others_votes(self) -> VotesByClass:
+        """Return the same without the cells that are 0."""
         return self.to_sparse().sparse_others_votes()
 
     def votes_met(self, counted: Array | None = None) -> tuple[Array, Array]:
+        """Count other votes on the items of each vote: those that agree, and all; shape (m, K) each.
+
+        ``[i, k]`` counts votes on items that source i votes k on. ``counted`` of shape (m, m) is how much a
+        vote of source j counts for source i; by default 1.
+        """
         array, classes = self.array, range(len(self.array))
         if counted is None:
             # The source itself is all that is not another.
@@ -237,6 +144,7 @@ class DensePairs(PairCounts):
         return np.stack(side, axis=1), np.stack(meet, axis=1)
 
     def lowest(self, n_items: float) -> float:
+        """Return the smallest count of any pair of votes or missing votes."""
         votes = self.votes()
         missing = n_items - votes.sum(axis=1)
         one_missing = votes.T[:, None, :] - self.array.sum(axis=0)  # i missing, j votes b
@@ -247,16 +155,20 @@ class DensePairs(PairCounts):
         return float(min(part.min() for part in (self.array, one_missing, both_missing)))
 
     def plus(self, other: PairCounts, sign: int = 1) -> DensePairs:
+        """Return the sum, or the difference for ``sign=-1``."""
         theirs = other.to_dense().array
         return DensePairs(self.array + theirs if sign > 0 else self.array - theirs)
 
     def equals(self, other: PairCounts) -> bool:
+        """Return whether all counts are equal, regardless of storage."""
         return np.array_equal(self.array, other.to_dense().array)
 
     def clipped(self) -> DensePairs:
+        """Return the counts with 0 instead of negative rounding errors."""
         return DensePairs(np.maximum(self.array, 0))
 
     def reordered(self, classes: NDArray[np.intp] | None, sources: NDArray[np.intp] | None) -> DensePairs:
+        """Return the counts of some sources, or with sources or classes in another order."""
         array = self.array
         if classes is not None:
             array = array[np.ix_(classes, classes)]
@@ -272,8 +184,8 @@ class DensePairs(PairCounts):
         return SparsePairs(csr_array(self.array.transpose(0, 2, 1, 3).reshape(width, width)), self.n_classes)
 
 
-class SparsePairs(PairCounts):
-    """Counts as a sparse matrix of shape (K m, K m)."""
+class SparsePairs:
+    """The same counts as a sparse matrix of shape (K m, K m), with the same methods."""
 
     __slots__ = ("_n_classes", "matrix")
 
@@ -431,6 +343,18 @@ class SparsePairs(PairCounts):
 
     def to_sparse(self) -> SparsePairs:
         return self
+
+
+PairCounts: TypeAlias = DensePairs | SparsePairs
+
+
+def pair_counts_of(counts: Any, n_classes: int) -> PairCounts:
+    """Wrap an array of shape (K, K, m, m) or a sparse matrix of shape (K m, K m).
+
+    The storage depends only on the shape, so that merged counts have the same storage.
+    """
+    pairs = SparsePairs(counts, n_classes) if isinstance(counts, csr_array) else DensePairs(counts)
+    return pairs.to_sparse() if are_pairs_sparse(pairs.n_sources, n_classes) else pairs.to_dense()
 
 
 def _comparison(

@@ -15,11 +15,11 @@ from flyingsquid.exceptions import IncompatibleError, ModelFileError, VotesError
 from flyingsquid.files.fields import OBJECT, check_fields, finite
 from flyingsquid.files.state import State, read_state, write_state
 from flyingsquid.moments import files
+from flyingsquid.moments.counting import check_sequence_size, slices_by_cost
 from flyingsquid.moments.moments import Moments
-from flyingsquid.moments.plan import check_sequence_size
 from flyingsquid.votes import Votes, as_votes, one_row
 from flyingsquid.votes.arguments import read_lengths, starts_of
-from flyingsquid.votes.codes import Codes, rows_of_entries
+from flyingsquid.votes.codes import Codes, OneHot
 from flyingsquid.votes.patterns import all_patterns, n_patterns, packed_chunks
 
 # A table of patterns against patterns is used while it is small and pays for itself.
@@ -29,7 +29,6 @@ _JOINT_ROWS = 1 << 17
 _BUFFER_BYTES = 1 << 26
 # Below 2**24, up to which float32 counts exactly, and large enough for BLAS.
 _CHUNK_ROWS = 1 << 17
-_SPARSE_CHUNK_PAIRS = 1 << 22
 
 
 def count_lagged(codes: Codes, n_classes: int, breaks: NDArray[np.intp]) -> NDArray[np.float64]:
@@ -114,24 +113,14 @@ def _by_product(
 
 
 def _by_sparse_product(codes: csr_array, n_classes: int, breaks: NDArray[np.intp]) -> NDArray[np.float64]:
-    n, m = codes.shape
-    voted = codes.data > 0
-    row = rows_of_entries(codes)[voted]
-    column = (codes.data[voted].astype(np.int64) - 1) * m + codes.indices[voted]
-    one_hot = csr_array((np.ones(len(row)), (row, column)), shape=(n, n_classes * m))
+    one_hot = OneHot.of(codes, n_classes).matrix
+    n, width = one_hot.shape
     second = np.setdiff1d(np.arange(1, n), breaks, assume_unique=True)
     each = np.diff(one_hot.indptr).astype(np.int64)
-    # Upper bound of the entries in the product of a chunk.
-    cost = np.cumsum(each[second - 1] * each[second])
-    counts = np.zeros((n_classes * m, n_classes * m))
-    start = 0
-    while start < len(second):
-        reached = (cost[start - 1] if start else 0) + _SPARSE_CHUNK_PAIRS
-        stop = max(start + 1, int(np.searchsorted(cost, reached, side="right")))
-        part = second[start:stop]
-        product = (one_hot[part - 1].T @ one_hot[part]).tocoo()
+    counts = np.zeros((width, width))
+    for part in slices_by_cost(each[second - 1] * each[second]):
+        product = (one_hot[second[part] - 1].T @ one_hot[second[part]]).tocoo()
         counts[product.row, product.col] += product.data
-        start = stop
     return counts
 
 

@@ -12,9 +12,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from flyingsquid.exceptions import OptionError
-from flyingsquid.moments.counting import count_missing, count_tables
+from flyingsquid.moments.counting import CountPlan, count_missing, count_tables
 from flyingsquid.moments.moments import Moments, moments_from_tables
-from flyingsquid.moments.plan import CountPlan
 from flyingsquid.votes import REASONS
 from flyingsquid.votes.codes import Label, smallest_dtype
 

@@ -84,6 +84,23 @@ class Window(ABC):
         twin.ring = self.ring.copy()
         return twin
 
+    def state_of_rows(self, first: int) -> dict[str, NDArray[Any]]:
+        """Return the rows from position ``first`` on as arrays."""
+        codes, balances = self.ring.read(first, self.n_seen)
+        arrays = {"rows": np.ascontiguousarray(codes)}
+        if balances is not None:
+            arrays["balances"] = np.ascontiguousarray(balances)
+        return arrays
+
+    def restore_rows(self, arrays: dict[str, NDArray[Any]], first: int) -> None:
+        """Restore the rows from the result of :meth:`state_of_rows`."""
+        rows, balances = checked_rows(arrays["rows"], self.layout), arrays.get("balances")
+        require(len(rows) == self.n_seen - first)
+        require_balances(balances, len(rows), self.layout)
+        self.ring.write(first, rows, None)
+        if balances is not None and self.ring.balances is not None:
+            self.ring.balances[np.arange(first, self.n_seen) % self.ring.capacity] = balances
+
     def moments(self) -> Moments:
         """Return the counts as Moments."""
         return self.layout.moments(self.counts(), exact=self.exact)
@@ -103,7 +120,7 @@ class RollingCounts(Window):
 
     Examples
     --------
-    >>> from flyingsquid.moments.plan import CountPlan
+    >>> from flyingsquid.moments.counting import CountPlan
     >>> window = RollingCounts(Layout(CountPlan.all_pairs(2), (0, 1)), 3)
     >>> window.extend(np.array([[0, 1], [1, 1], [0, -1], [1, 1]]))
     >>> window.moments() == Moments.of([[1, 1], [0, -1], [1, 1]])
@@ -194,22 +211,12 @@ class RollingCounts(Window):
 
     def state(self) -> tuple[dict[str, Any], dict[str, NDArray[Any]]]:
         self._flush()  # sums of integers do not depend on their order
-        first = max(self._oldest, self.n_seen - self.size)
-        codes, balances = self.ring.read(first, self.n_seen)
-        arrays = {"rows": np.ascontiguousarray(codes), "total": self._total}
-        if balances is not None:
-            arrays["balances"] = np.ascontiguousarray(balances)
-        return {}, arrays
+        rows = self.state_of_rows(max(self._oldest, self.n_seen - self.size))
+        return {}, {**rows, "total": self._total}
 
     def restore(self, meta: dict[str, Any], arrays: dict[str, NDArray[Any]]) -> None:  # noqa: ARG002
-        rows, balances = checked_rows(arrays["rows"], self.layout), arrays.get("balances")
-        require(len(rows) == min(self.size, self.n_seen))
-        require_balances(balances, len(rows), self.layout)
-        first = self.n_seen - len(rows)
-        self.ring.write(first, rows, None)
-        if balances is not None and self.ring.balances is not None:
-            self.ring.balances[np.arange(first, self.n_seen) % self.ring.capacity] = balances
-        self._counted, self._oldest = self.n_seen, first
+        self._counted, self._oldest = self.n_seen, max(0, self.n_seen - self.size)
+        self.restore_rows(arrays, self._oldest)
         self._total = checked_vector(arrays["total"], self.layout, self.layout.ends[-1])
 
 
@@ -257,30 +264,13 @@ class BlockWindow(Window):
     def _close(self) -> None:
         """Count a block that has just been filled."""
 
-    def state_of_rows(self) -> dict[str, NDArray[Any]]:
-        """Return the rows of the block that is not full yet, as arrays."""
-        codes, balances = self.ring.read(0, self.waiting)
-        arrays = {"rows": codes.copy()}
-        if balances is not None:
-            arrays["balances"] = balances.copy()
-        return arrays
-
-    def restore_rows(self, arrays: dict[str, NDArray[Any]]) -> None:
-        """Restore the rows from the result of :meth:`state_of_rows`."""
-        rows, balances = checked_rows(arrays["rows"], self.layout), arrays.get("balances")
-        require(len(rows) == self.waiting)
-        require_balances(balances, len(rows), self.layout)
-        self.ring.write(0, rows, None)
-        if balances is not None and self.ring.balances is not None:
-            self.ring.balances[: self.waiting] = balances
-
 
 class DecayedCounts(BlockWindow):
     """Counts in which a row of age t has the weight ``decay ** t``.
 
     Examples
     --------
-    >>> from flyingsquid.moments.plan import CountPlan
+    >>> from flyingsquid.moments.counting import CountPlan
     >>> window = DecayedCounts(Layout(CountPlan.all_pairs(2), (0, 1)), 0.5)
     >>> window.extend(np.array([[0, 1], [1, 1], [0, -1]]))
     >>> batch = Moments.of([[0, 1], [1, 1], [0, -1]], sample_weight=[0.25, 0.5, 1])
@@ -317,10 +307,10 @@ class DecayedCounts(BlockWindow):
         self._total = before.moved(self._total, self.layout)
 
     def state(self) -> tuple[dict[str, Any], dict[str, NDArray[Any]]]:
-        return {}, {**self.state_of_rows(), "total": self._total}
+        return {}, {**self.state_of_rows(self.n_seen - self.waiting), "total": self._total}
 
     def restore(self, meta: dict[str, Any], arrays: dict[str, NDArray[Any]]) -> None:  # noqa: ARG002
-        self.restore_rows(arrays)
+        self.restore_rows(arrays, self.n_seen - self.waiting)
         self._total = checked_vector(arrays["total"], self.layout)
 
 

@@ -12,7 +12,7 @@ from flyingsquid._registry import distributed_votes
 from flyingsquid.exceptions import GraphError, OptionError
 from flyingsquid.files.vote_files import read_path
 from flyingsquid.graph import DependencyGraph
-from flyingsquid.moments import Gathered, Moments, gather
+from flyingsquid.moments import ChunkCounts, Moments, count_chunks
 from flyingsquid.solvers.base import FitData
 from flyingsquid.solvers.structure import graph_from
 from flyingsquid.votes import VoteChunks, Votes, as_chunks, as_votes
@@ -170,10 +170,10 @@ def _read_parts(
     """
     given = None if isinstance(graph, str) else graph
     if isinstance(parts, VoteChunks):
-        gathered = gather(parts, given, rows=keep_rows)
+        counts = count_chunks(parts, given, rows=keep_rows)
     else:
-        gathered = parts.gather(given, keep_rows)
-    data = _from_gathered(gathered, options)
+        counts = parts.count(given, keep_rows)
+    data = _from_counts(counts, options)
     if not isinstance(graph, str):
         return data
     learned = graph_from(data.moments)
@@ -187,16 +187,16 @@ def _read_parts(
     return replace(data, moments=replace(joint, missing=data.moments.missing))
 
 
-def _from_gathered(gathered: Gathered, options: dict[str, Any]) -> FitData:
-    rows = gathered.rows
+def _from_counts(counts: ChunkCounts, options: dict[str, Any]) -> FitData:
+    rows = counts.rows
     if rows is None:
-        return FitData(moments=gathered.moments, note="from counts", **options)
+        return FitData(moments=counts.moments, note="from counts", **options)
     if not rows.is_complete:
         note = f"from counts, because there are more than {rows.most:,} distinct rows"
-        return FitData(moments=gathered.moments, note=note, **options)
+        return FitData(moments=counts.moments, note=note, **options)
     votes = rows.votes
     return FitData(
-        moments=gathered.moments,
+        moments=counts.moments,
         votes=votes,
         weights=np.asarray(rows.counts),
         rows="distinct",

@@ -15,8 +15,8 @@ from numpy.typing import NDArray
 from torch import Tensor, distributed
 
 from flyingsquid.moments import Moments
+from flyingsquid.moments.counting import CountPlan
 from flyingsquid.moments.moments import moments_from_tables
-from flyingsquid.moments.plan import CountPlan
 from flyingsquid.votes import REASONS
 
 # Below 2**24, up to which float32 counts exactly.

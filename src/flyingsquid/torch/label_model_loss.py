@@ -23,7 +23,8 @@ from flyingsquid.graph import DependencyGraph
 from flyingsquid.graph.junction import components
 from flyingsquid.models.label_model import Method
 from flyingsquid.moments import Moments
-from flyingsquid.moments.plan import CountPlan, are_pairs_sparse
+from flyingsquid.moments.counting import CountPlan
+from flyingsquid.moments.pairs import are_pairs_sparse
 from flyingsquid.torch.counting import (
     count_shapes,
     count_votes,

@@ -3,7 +3,6 @@
 from flyingsquid.votes.codes import ABSTAIN, REASONS
 from flyingsquid.votes.patterns import DistinctRows
 from flyingsquid.votes.reading import VoteChunks, as_chunks, as_votes, one_row
-from flyingsquid.votes.row_counts import RowCounts
 from flyingsquid.votes.scores import score_bins
 from flyingsquid.votes.structure import SourceInfo, Structure
 from flyingsquid.votes.votes import Votes
@@ -12,7 +11,6 @@ __all__ = [
     "ABSTAIN",
     "REASONS",
     "DistinctRows",
-    "RowCounts",
     "SourceInfo",
     "Structure",
     "VoteChunks",

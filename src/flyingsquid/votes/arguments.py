@@ -210,10 +210,7 @@ def read_lengths(lengths: Any, n_rows: int) -> NDArray[np.intp]:
     """
     if lengths is None:
         return np.array([n_rows], np.intp)
-    try:
-        given = np.asanyarray(lengths)
-    except Exception as error:  # user objects may raise any exception
-        raise VotesError(f"`lengths` must be a list of integers; reading it failed: {error}") from error
+    given = _as_array(lengths, "lengths", "a list of integers")
     if given.ndim != 1 or not given.size:
         raise VotesError(
             f"`lengths` must be a list with the number of rows of each sequence, or None for one sequence of "

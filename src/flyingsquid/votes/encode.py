@@ -343,7 +343,9 @@ def _translate(
     labels: NDArray[Any], convention: Convention, locate: Locate
 ) -> tuple[NDArray[Any], tuple[Label, ...]]:
     """Translate each distinct value once, then every cell by lookup."""
-    return encode_values(*_factorize(labels, locate), convention, locate)
+    if labels.dtype.kind == "O":
+        return encode_values(*_factorize_objects(labels, locate), convention, locate)
+    return encode_values(*factorize(labels), convention, locate)
 
 
 def encode_values(
@@ -376,10 +378,8 @@ def _found(position: dict[Label, int], value: Any) -> int | None:
         return None
 
 
-def _factorize(labels: NDArray[Any], locate: Locate) -> tuple[list[Any], NDArray[np.intp]]:
-    """Return the distinct values as Python objects, and for each cell the position of its value."""
-    if labels.dtype.kind == "O":
-        return _factorize_objects(labels, locate)
+def factorize(labels: NDArray[Any]) -> tuple[list[Any], NDArray[np.intp]]:
+    """Return the distinct values as sorted Python values, and for each cell the position of its value."""
     if labels.dtype.kind in "iu" and int(labels.max()) - int(labels.min()) < _LOOKUP_RANGE:
         # Faster than sorting: mark the values that occur, number them, look every cell up.
         offset = np.subtract(labels, labels.min(), dtype=np.intp, casting="unsafe")  # a byte would overflow

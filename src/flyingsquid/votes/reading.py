@@ -57,7 +57,7 @@ def as_votes(
         votes = Votes._from_codes(data, classes)
         if votes is not None:
             if check:
-                votes._warn_about_doubts()
+                votes._warn_if_misread()
             return votes
     if classes is not None and ABSTAIN in classes:
         raise VotesError(

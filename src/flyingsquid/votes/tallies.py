@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from typing import Any, NamedTuple
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -11,7 +12,19 @@ from scipy.sparse import csr_array
 
 from flyingsquid._limits import LIMITS
 from flyingsquid.kernels.dispatch import blocks_of, run_in_threads, split_silence
-from flyingsquid.votes.codes import ABSTAIN, FEW_CLASSES, REASONS, Codes, Entries, OneHot, rows_of_entries
+from flyingsquid.votes.codes import (
+    ABSTAIN,
+    FEW_CLASSES,
+    REASONS,
+    Codes,
+    Entries,
+    Label,
+    OneHot,
+    rows_of_entries,
+)
+
+if TYPE_CHECKING:
+    from flyingsquid.votes.votes import Votes
 
 Array = NDArray[np.float64]
 Counts = NDArray[np.int64]
@@ -20,7 +33,7 @@ _CHUNK_CELLS = 1 << 18
 # Cells of one-hot votes that are made together.
 _ONE_HOT_CELLS = 1 << 22
 # Half a megabyte of floats, which stays in the cache.
-_BINARY_CELLS = 1 << 16
+_SUM_CELLS = 1 << 16
 
 
 # ---------------------------------------------------------------------- per item
@@ -119,13 +132,27 @@ def sum_votes(codes: Codes, values: Array) -> Array:
     [[5.0], [4.0]]
     """
     (n_classes, m, r), n = values.shape, codes.shape[0]
-    if not isinstance(codes, csr_array) and n_classes <= FEW_CLASSES:
-        return _dense_sums(codes, values)
-    sums = np.empty((n, r))
-    flat = values.reshape(n_classes * m, r)
-    rows = max(1, _ONE_HOT_CELLS // max(m, n_classes))
-    for start in range(0, n, rows):
-        sums[start : start + rows] = OneHot.of(codes[start : start + rows], n_classes) @ flat
+    sums = np.zeros((n, r))
+    if isinstance(codes, csr_array) or n_classes > FEW_CLASSES:
+        for block in blocks_of(n, max(1, _ONE_HOT_CELLS // max(m, n_classes))):
+            sums[block] = OneHot.of(codes[block], n_classes) @ values.reshape(n_classes * m, r)
+        return sums
+    rows = min(n, max(1, _SUM_CELLS // m))
+
+    def add(blocks: Sequence[slice]) -> None:
+        buffer = np.empty((rows, m))  # no (n, m) array of floats
+        for block in blocks:
+            chunk: Any = codes[block]
+            hot, part = buffer[: len(chunk)], sums[block]
+            for vote, added in enumerate(values):
+                hot[...] = chunk == vote
+                part += hot @ added
+
+    blocks = blocks_of(n, rows)
+    if codes.size < LIMITS.get().compiled_cells:
+        add(blocks)
+    else:
+        run_in_threads(add, blocks)
     return sums
 
 
@@ -168,21 +195,6 @@ def class_sums(codes: Codes, weights: Array) -> tuple[Array, NDArray[np.bool_]]:
     return sums, has_votes
 
 
-def _dense_sums(codes: NDArray[Any], values: Array) -> Array:
-    """Sum by one matrix product per class."""
-    n, m = codes.shape
-    rows = min(n, max(1, _CHUNK_CELLS // m))
-    buffer = np.empty((rows, m))
-    sums = np.zeros((n, values.shape[2]))
-    for start in range(0, n, rows):
-        chunk = codes[start : start + rows]
-        hot = buffer[: len(chunk)]
-        for vote, added in enumerate(values):
-            hot[...] = chunk == vote
-            sums[start : start + len(chunk)] += hot @ added
-    return sums
-
-
 def sum_binary_votes(codes: Codes, weights: Array) -> Array:
     """Sum, for each item, the weight of every source's vote or of its missing vote.
 
@@ -199,26 +211,9 @@ def sum_binary_votes(codes: Codes, weights: Array) -> Array:
     zero, one, constant = split_silence(weights)
     if isinstance(codes, csr_array):
         return _sparse_sums(codes, np.stack([zero, one], axis=1)) + constant
-    n, m = codes.shape
-    rows = min(n, max(1, _BINARY_CELLS // m))
-    sums = np.empty((n, *weights.shape[2:]))
-
-    def add(blocks: Sequence[slice]) -> None:
-        buffer = np.empty((rows, m))  # no (n, m) array of floats
-        for block in blocks:
-            chunk = codes[block]
-            hot = buffer[: len(chunk)]
-            hot[...] = chunk == 0
-            part = np.matmul(hot, zero, out=sums[block])
-            hot[...] = chunk == 1
-            part += hot @ one
-            part += constant
-
-    blocks = blocks_of(n, rows)
-    if codes.size < LIMITS.get().compiled_cells:
-        add(blocks)
-    else:
-        run_in_threads(add, blocks)
+    values = np.stack([zero, one]).reshape(2, len(zero), -1)
+    sums = sum_votes(codes, values).reshape(codes.shape[0], *weights.shape[2:])
+    sums += constant
     return sums
 
 
@@ -238,7 +233,64 @@ def _sparse_sums(codes: csr_array, values: Array) -> Array:
 # ---------------------------------------------------------------------- per source
 
 
-def state_counts(codes: Codes, n_classes: int, weights: NDArray[Any] | None = None) -> NDArray[Any]:
+@dataclass(frozen=True, slots=True, eq=False)
+class SourceTally:
+    """Counts of single sources, without pairs.
+
+    Attributes
+    ----------
+    n_items : int or float
+        Number of items, or the sum of their weights.
+    votes : array of shape (m, K)
+        Number of votes of each source for each class.
+    missing : array of shape (m, 4)
+        Votes that were refused, unparseable, failed and not asked for.
+    classes : tuple of K labels
+    source_names : tuple of m str
+    """
+
+    n_items: int | float
+    votes: NDArray[Any]
+    missing: NDArray[Any]
+    classes: tuple[Label, ...]
+    source_names: tuple[str, ...]
+
+    @classmethod
+    def of_votes(cls, votes: Votes, weights: NDArray[Any] | None = None) -> SourceTally:
+        """Count votes; ``weights`` of shape (n,) are the weights of the items.
+
+        Time O(nm), memory O(mK): pairs are not counted.
+        """
+        counts = _state_counts(votes.codes, votes.n_classes, weights)
+        if weights is None or weights.dtype.kind == "i":
+            counts = np.rint(counts).astype(np.int64)
+        n_items = votes.n_items if weights is None else weights.sum().item()
+        # States count up from the last reason; the one before the classes is a plain abstain.
+        missing = counts[:, len(REASONS) - 2 :: -1]
+        return cls(n_items, counts[:, len(REASONS) :], missing, votes.classes, votes.source_names)
+
+    def __add__(self, other: SourceTally) -> SourceTally:
+        """Add counts of the same sources and classes in the same order."""
+        return replace(
+            self,
+            n_items=self.n_items + other.n_items,
+            votes=self.votes + other.votes,
+            missing=self.missing + other.missing,
+        )
+
+    @property
+    def n_votes(self) -> NDArray[Any]:
+        """Number of votes of each source, shape (m,)."""
+        return np.asarray(self.votes.sum(axis=1))
+
+    @property
+    def coverage(self) -> NDArray[np.float64]:
+        """P(source votes), shape (m,)."""
+        # Float weights may sum to one more rounding error than they were summed to.
+        return np.minimum(self.n_votes / self.n_items, 1.0)
+
+
+def _state_counts(codes: Codes, n_classes: int, weights: NDArray[Any] | None = None) -> NDArray[Any]:
     """Count the states of each source: the reasons of missing votes, last to first, then the classes.
 
     Parameters

@@ -28,7 +28,7 @@ from flyingsquid.votes.codes import (
     shown_names,
     smallest_dtype,
 )
-from flyingsquid.votes.doubts import find_doubts
+from flyingsquid.votes.conventions import find_misreadings
 from flyingsquid.votes.encode import Convention, as_matrix, as_stack, encode, in_column
 from flyingsquid.votes.patterns import DistinctRows, distinct_codes
 from flyingsquid.votes.scores import Bins, Thresholds, read_scores
@@ -180,7 +180,7 @@ class Votes:
         codes, found = encode(array, convention, in_column(declared))
         votes = cls._checked(codes, found, declared)
         if check:
-            votes._warn_about_doubts(standard=convention.has_standard_abstain)
+            votes._warn_if_misread(standard=convention.has_standard_abstain)
         return votes
 
     @classmethod
@@ -198,16 +198,16 @@ class Votes:
         declared = present if names is None else read_names(names, len(present))
         votes = cls(codes, found, declared, items)
         if check:
-            votes._warn_about_doubts(standard=convention.has_standard_abstain)
+            votes._warn_if_misread(standard=convention.has_standard_abstain)
         return votes
 
-    def _warn_about_doubts(self, *, standard: bool = True) -> None:
+    def _warn_if_misread(self, *, standard: bool = True) -> None:
         """Warn if the votes favor another convention than the one they were read by.
 
         ``standard`` tells whether -1 means no vote.
         """
-        for doubt in find_doubts(self.codes, self.classes, standard=standard):
-            warn_about_votes(str(doubt))
+        for misreading in find_misreadings(self.codes, self.classes, standard=standard):
+            warn_about_votes(str(misreading))
 
     @classmethod
     def _checked(
@@ -348,7 +348,7 @@ class Votes:
         declared = None if names is None else longform.declared_names(names)
         votes = cls(*longform.read(items, sources, labels, duplicates, convention, declared))
         if classes is None:
-            votes._warn_about_doubts(standard=convention.has_standard_abstain)
+            votes._warn_if_misread(standard=convention.has_standard_abstain)
         return votes
 
     @classmethod

@@ -11,7 +11,7 @@ import pytest
 
 import flyingsquid as fs
 from flyingsquid.exceptions import VotesWarning
-from flyingsquid.votes.doubts import find_doubts
+from flyingsquid.votes.conventions import find_misreadings
 
 DATA = os.environ.get("FLYINGSQUID_DATA")
 
@@ -34,8 +34,8 @@ def draw(rng, n_classes):
     return np.where(cast, votes, -1).astype(np.int8)
 
 
-def is_doubted(codes, n_classes):
-    return bool(find_doubts(codes, tuple(range(n_classes))))
+def is_misread(codes, n_classes):
+    return bool(find_misreadings(codes, tuple(range(n_classes))))
 
 
 def test_usual_votes_raise_at_most_one_alarm_in_a_hundred():
@@ -44,10 +44,10 @@ def test_usual_votes_raise_at_most_one_alarm_in_a_hundred():
     for _ in range(300):
         binary, many = draw(rng, 2), draw(rng, 4)
         both = len(np.unique(binary[binary >= 0])) > 1
-        alarms += [both and is_doubted(binary, 2), is_doubted(many, 4)]
+        alarms += [both and is_misread(binary, 2), is_misread(many, 4)]
         complete = draw(rng, 4)
         complete = complete[(complete >= 0).all(axis=1)]
-        alarms += [is_doubted(complete, 4)] if len(complete) > 50 else []
+        alarms += [is_misread(complete, 4)] if len(complete) > 50 else []
     assert np.mean(alarms) <= 0.01
 
 
@@ -72,8 +72,8 @@ def test_other_conventions_are_found_on_real_votes(name):
     with np.load(Path(str(DATA)) / name / f"{name}.npz") as arrays:
         votes = arrays[arrays.files[0]].astype(int)
     signed = np.select([votes == 0, votes == 1], [-1, 1], 0)
-    assert is_doubted(signed, 2)
-    assert is_doubted(votes + 1, 3)
+    assert is_misread(signed, 2)
+    assert is_misread(votes + 1, 3)
 
 
 def test_signed_votes_without_abstention_are_found():
@@ -86,7 +86,7 @@ def test_a_transposed_matrix_is_found():
     votes = fs.datasets.simulate(200, accuracies=[0.8] * 6, random_state=0).votes.codes
     with pytest.warns(VotesWarning, match="transposed"):
         fs.Votes.from_classes(votes.T)
-    assert find_doubts(votes, (0, 1)) == []
+    assert find_misreadings(votes, (0, 1)) == []
 
 
 def test_declared_classes_turn_the_check_off():

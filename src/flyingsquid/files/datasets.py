@@ -1,8 +1,12 @@
-"""Read WRENCH: ``{"id": {"label": 1, "weak_labels": [1, -1], "data": {...}}}``, in a file or a directory."""
+"""Datasets of other projects: WRENCH in files and directories, and directories of Hugging Face datasets.
+
+A file of WRENCH is ``{"id": {"label": 1, "weak_labels": [1, -1], "data": {...}}}``.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+import json
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
@@ -14,7 +18,7 @@ from flyingsquid._values import format_value
 from flyingsquid.exceptions import Hint, Note, VoteFileError
 from flyingsquid.files.arrays import MatrixVotes
 from flyingsquid.files.columns import ColumnSpec, Roles
-from flyingsquid.files.inputs import located, open_input
+from flyingsquid.files.inputs import HUGGING_FACE, located, open_input
 from flyingsquid.files.text_tables import read_json
 from flyingsquid.votes.codes import MOST_CLASSES, Label
 
@@ -127,21 +131,13 @@ def read_directory(directory: Path, spec: ColumnSpec, part: str | None) -> tuple
         raise VoteFileError(
             "The directory contains no parquet files and no train.json, valid.json or test.json."
         )
-    chosen = part or ("train" if "train" in splits else splits[0] if len(splits) == 1 else None)
-    if chosen not in splits:
-        raise VoteFileError(
-            f"The splits are {', '.join(splits)}.", hints=[Hint("part", "to choose one of them")]
-        )
+    chosen, notes = _choose_split(splits, part)
     names = directory / "label.json"
     classes = read_class_names(names) if names.exists() else None
     path = directory / f"{chosen}.json"
     with located(str(path)):
         roles, votes = read_wrench(read_json(open_input(path)), spec, classes)
-    others = [split for split in splits if split != chosen]
-    if part is None and others:
-        note = Note(f"{chosen}.json was read.", (Hint("part", f"to read {' or '.join(others)} instead"),))
-        roles = replace(roles, notes=(*roles.notes, note))
-    return roles, votes
+    return replace(roles, notes=(*roles.notes, *notes)), votes
 
 
 def read_wrench(
@@ -156,18 +152,84 @@ def read_wrench(
             hints=[Hint("gold", "to use the gold labels", GOLD)],
         )
     items = items_of(document)
-    votes, gold = items.weak_labels, items.labels if spec.gold else None
+    gold = items.labels if spec.gold else None
     ids = None if spec.item is False else list(items.ids)
-
-    def rows(size: int) -> Iterator[tuple[NDArray[Any], Any, NDArray[Any] | None]]:
-        for at in range(0, len(votes), size):
-            some = slice(at, at + size)
-            yield votes[some], None if ids is None else ids[some], None if gold is None else gold[some]
 
     notes: tuple[Note, ...] = ()
     if not spec.gold and any(GOLD in entry for entry in document.values()):
         notes = (Note("Gold labels are not read.", (Hint("gold", "to use them", GOLD),)),)
-    n, m = votes.shape
     # Identifiers need no check: keys of one object are unique.
     roles = Roles("wide", None if ids is None else "id", gold=spec.gold, notes=notes)
-    return roles, MatrixVotes(rows, (n, m), labels=classes)
+    return roles, MatrixVotes(items.weak_labels, ids=ids, gold=gold, labels=classes)
+
+
+def _choose_split(splits: Sequence[str], part: str | None) -> tuple[str, tuple[Note, ...]]:
+    """Return the split ``part``, by default "train" or the only one, and a note if there are others."""
+    chosen = part or ("train" if "train" in splits else splits[0] if len(splits) == 1 else None)
+    if chosen is None or chosen not in splits:
+        raise VoteFileError(
+            f"The splits are {', '.join(splits)}.", hints=[Hint("part", "to choose one of them")]
+        )
+    others = [split for split in splits if split != chosen]
+    if part is not None or not others:
+        return chosen, ()
+    hint = Hint("part", f"to read {' or '.join(others)} instead")
+    return chosen, (Note(f"The split {format_value(chosen)} was read.", (hint,)),)
+
+
+# ---------------------------------------------------------------------- Hugging Face
+
+
+def find_split(path: Path, part: str | None) -> tuple[Path, tuple[Note, ...]]:
+    """Return the directory of one split, if ``DatasetDict.save_to_disk`` wrote several."""
+    index = path / HUGGING_FACE[1]
+    if not path.is_dir() or not index.exists():
+        return path, ()
+    found = read_json(open_input(index))
+    splits = found.get("splits") if isinstance(found, dict) else None
+    names = [s for s in splits if isinstance(s, str)] if isinstance(splits, list) else []
+    chosen, notes = _choose_split([s for s in names if Path(s).name == s and (path / s).is_dir()], part)
+    return path / chosen, notes
+
+
+def arrow_parts(directory: Path) -> list[Path]:
+    """Return the arrow files of a directory, sorted by name."""
+    parts = sorted(directory.glob("*.arrow"))
+    if not parts:
+        raise VoteFileError("The directory contains no arrow files.")
+    return parts
+
+
+def class_names_in(schema: Any) -> dict[str, tuple[str, ...]]:
+    """Return the class names of each column, which Hugging Face datasets store in the schema."""
+    try:
+        about = json.loads((schema.metadata or {}).get(b"huggingface", b"{}"))
+        features = about["info"]["features"]
+        declared = {name: tuple(features[name]["names"]) for name in features if "names" in features[name]}
+    except (ValueError, RecursionError, KeyError, TypeError):
+        return {}
+    return {
+        name: names
+        for name, names in declared.items()
+        if name in schema.names
+        and str(schema.field(name).type).startswith("int")
+        and len(set(names)) == len(names)
+        and all(isinstance(label, str) for label in names)
+    }
+
+
+def name_classes(pyarrow: Any, batch: Any, class_names: Mapping[str, tuple[str, ...]]) -> Any:
+    """Replace class codes in a record batch by class names; -1 is a missing label."""
+    for name, classes in class_names.items():
+        at = batch.schema.get_field_index(name)
+        if at < 0:
+            continue
+        values = np.asarray(batch.column(at).fill_null(-1))
+        if len(values) and not (values.min() >= -1 and values.max() < len(classes)):
+            wrong = values.min() if values.min() < -1 else values.max()
+            raise VoteFileError(
+                f"Column {format_value(name)} must contain codes of its {len(classes)} classes; got {wrong}."
+            )
+        indices = pyarrow.array(values.astype(np.int32), mask=values < 0)
+        batch = batch.set_column(at, name, pyarrow.DictionaryArray.from_arrays(indices, list(classes)))
+    return batch

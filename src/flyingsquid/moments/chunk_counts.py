@@ -1,7 +1,8 @@
-"""Counts of distinct rows, while they are few: merged by chunks and clusters in addition to pairs."""
+"""Counts of chunks of votes, which can be added: distinct rows while they are few, and pairs of votes."""
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Any
 
@@ -12,9 +13,11 @@ from scipy.sparse import csr_array
 from flyingsquid._limits import LIMITS
 from flyingsquid._values import format_count
 from flyingsquid.exceptions import IncompatibleError
+from flyingsquid.graph import DependencyGraph
+from flyingsquid.moments.moments import Moments
+from flyingsquid.votes import VoteChunks, Votes
 from flyingsquid.votes.codes import Label, dense_codes
 from flyingsquid.votes.patterns import counted_codes
-from flyingsquid.votes.votes import Votes
 
 # At most 32 MB of codes.
 _MOST_CELLS = 1 << 25
@@ -193,3 +196,59 @@ def _bounded(
     if len(codes) > most:
         return RowCounts(None, None, n_items, most, classes, names)
     return RowCounts(codes, counts, n_items, most, classes, names)
+
+
+# ---------------------------------------------------------------------- rows and pairs
+
+
+@dataclass(frozen=True, slots=True)
+class ChunkCounts:
+    """Counts of some items, mergeable with ``+``: all that a fit needs.
+
+    Attributes
+    ----------
+    moments : Moments
+    rows : RowCounts, or None if they were not requested
+        If complete, they replace the votes, so that methods that need the votes can be used.
+
+    Examples
+    --------
+    >>> whole = Votes.from_classes([[0, 1, 1], [1, 1, -1], [0, 1, 1]])
+    >>> total = ChunkCounts.of(whole[:2]) + ChunkCounts.of(whole[2:])
+    >>> total.moments == Moments.of(whole), total.rows.counts.tolist()
+    (True, [1, 2])
+    """
+
+    moments: Moments
+    rows: RowCounts | None = None
+
+    @classmethod
+    def of(cls, votes: Votes, graph: DependencyGraph | None = None, *, rows: bool = True) -> ChunkCounts:
+        """Count votes, and their distinct rows."""
+        return cls(Moments.of(votes, graph), RowCounts.of(votes) if rows else None)
+
+    def __add__(self, other: object) -> ChunkCounts:
+        if not isinstance(other, ChunkCounts):
+            return NotImplemented
+        rows = None if self.rows is None or other.rows is None else self.rows + other.rows
+        return ChunkCounts(self.moments + other.moments, rows)
+
+    def __radd__(self, other: object) -> ChunkCounts:
+        # sum(parts) starts from 0.
+        return self if isinstance(other, int) and other == 0 else NotImplemented
+
+
+def count_chunks(
+    chunks: VoteChunks, graph: DependencyGraph | None = None, *, rows: bool = True
+) -> ChunkCounts:
+    """Read chunks once. Memory is that of one chunk and of the counts, regardless of the number of items."""
+    total = RowTotal(is_wanted=rows)
+    moments = Moments.of(VoteChunks(lambda: _with_rows_counted(chunks, total)), graph)
+    return ChunkCounts(moments, total.result)
+
+
+def _with_rows_counted(chunks: VoteChunks, total: RowTotal) -> Iterator[Votes]:
+    """Yield the chunks and add their rows to ``total``."""
+    for votes in chunks:
+        total.push(votes)
+        yield votes
