@@ -13,10 +13,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from flyingsquid._values import format_list
-from flyingsquid.estimation.agreement import agreement_tables
+from flyingsquid.estimation.agreement import EMVotes, agreement_tables, refine
 from flyingsquid.estimation.balance import TaskBalance
 from flyingsquid.estimation.confusion import with_coverage
-from flyingsquid.estimation.em import EMVotes, refine
 from flyingsquid.estimation.graph_moments import (
     Instruments,
     ignore_silence,

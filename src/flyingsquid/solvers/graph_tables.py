@@ -6,7 +6,7 @@ from dataclasses import replace
 
 import numpy as np
 
-from flyingsquid.estimation.em import PASSES
+from flyingsquid.estimation.agreement import PASSES
 from flyingsquid.estimation.graph_moments import expected_tables, expected_units
 from flyingsquid.estimation.graph_tables import ManyGraphFit, fit_many_graph, with_task_tables, with_units
 from flyingsquid.estimation.transition import effective_row, persistence_of_errors

@@ -10,9 +10,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 from flyingsquid._values import format_value
+from flyingsquid.estimation.agreement import EMVotes
 from flyingsquid.estimation.confusion import ManyFit, fit_many
-from flyingsquid.estimation.em import EMVotes
-from flyingsquid.estimation.errors import agreement_errors, count_gold, group_errors, select_items
+from flyingsquid.estimation.errors import agreement_errors, group_errors
+from flyingsquid.estimation.gold import ManyGold
 from flyingsquid.exceptions import NotIdentifiableError, OptionError
 from flyingsquid.fits.base import Array, Assessment, Fit
 from flyingsquid.fits.concerns import silent_sources_concern
@@ -149,53 +150,33 @@ def solve_tables(
             "`class_balance` must be numbers or None for more than two classes if only distinct rows are "
             "available; got 'estimate'. Pass the votes as an array to estimate it."
         )
-    options: dict[str, Any] = {"method": name, "multiclass": "native", "screen": 1.0}
+    options: dict[str, Any] = {"method": name}
     if one_vs_rest is not None:
         options = {
-            "method": _route_of(one_vs_rest),
-            "multiclass": "one_vs_rest",
+            "method": one_vs_rest.aggregate if isinstance(one_vs_rest, Triplet) else one_vs_rest.name,
             "screen": float(getattr(one_vs_rest, "screen", 1.0)),
         }
+        reason, gold = reason or "one class against the rest", None
     over = EMVotes(data.votes, data.weights, None if data.gold is None else data.gold[:, 0])
-    found = fit_many(
-        moments,
-        data.balance.tasks[0],
-        votes=over.votes,
-        sample_weight=over.weights,
-        gold=gold,
-        known=over.known,
-        **options,
-    )
-    return _as_fit(found, data, name, reason or found.reason, over, options)
-
-
-def _as_fit(
-    found: ManyFit, data: FitData, name: str, reason: str, over: EMVotes, options: dict[str, Any]
-) -> IndependentFit:
+    found = fit_many(moments, data.balance.tasks[0], over, gold=gold, **options)
     assessment = Assessment()
     # Standard errors compare groups of items, which distinct rows do not provide.
     if over.votes is not None and (data.rows == "all" or name == "agreement"):
-        assessment = RefitAssessment(moments=data.moments, found=found, over=over, options=options)
+        assessment = RefitAssessment(moments=moments, found=found, over=over, gold=gold, options=options)
     return IndependentFit(
-        classes=data.moments.classes,
-        source_names=data.moments.source_names,
+        classes=moments.classes,
+        source_names=moments.source_names,
         method=name,
         reason=reason,
         balance_note=found.balance_note,
         class_balance=found.balance[None, :],
         accuracies=found.accuracies,
         confusion=found.tables,
-        concerns=silent_sources_concern(data.moments),
-        gold=found.gold,
+        concerns=silent_sources_concern(moments),
+        gold=gold,
         silence_counts=found.silence_counts,
         assessment=assessment,
     )
-
-
-def _route_of(solver: Solver) -> str:
-    if isinstance(solver, Triplet):
-        return solver.aggregate
-    return solver.name
 
 
 @dataclass(frozen=True, eq=False, kw_only=True)
@@ -208,6 +189,7 @@ class RefitAssessment(Assessment):
     moments: Moments
     found: ManyFit
     over: EMVotes
+    gold: ManyGold | None
     options: dict[str, Any]
 
     @cached_property
@@ -216,23 +198,15 @@ class RefitAssessment(Assessment):
         unknown = np.full(moments.n_sources, np.nan)
         if over.votes is None:
             return unknown
-        if found.method == "agreement" and found.gold is None:
+        if found.method == "agreement" and self.gold is None:
             return agreement_errors(moments, over, found.balance)
         # A learned balance is learned again; others are kept.
         balance = None if found.learned_balance else found.balance
 
         def refit(rows: NDArray[np.intp]) -> Array:
-            part = select_items(over, rows)
-            gold = count_gold(part)
-            return fit_many(
-                Moments.of(part.votes, sample_weight=part.weights),
-                balance,
-                votes=part.votes,
-                sample_weight=part.weights,
-                gold=gold,
-                known=None if gold is None else part.known,
-                **self.options,
-            ).accuracies
+            part = over.select(rows)
+            counts = Moments.of(part.votes, sample_weight=part.weights)
+            return fit_many(counts, balance, part, gold=part.gold, **self.options).accuracies
 
         try:
             errors = group_errors(refit, over.votes.n_items)
