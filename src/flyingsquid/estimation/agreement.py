@@ -158,7 +158,9 @@ class EMVotes:
     def select(self, rows: NDArray[np.intp]) -> EMVotes:
         """Return some of the items."""
         return EMVotes(
-            *(None if each is None else each[rows] for each in (self.votes, self.weights, self.known))
+            None if self.votes is None else self.votes[rows],
+            None if self.weights is None else self.weights[rows],
+            None if self.known is None else self.known[rows],
         )
 
 

@@ -251,7 +251,6 @@ def fit_binary(
     screen: float,
     triplets: Sequence[tuple[int, int, int]] | None,
     capped: bool = True,
-    rank_one: ConditionalFit | None = None,
 ) -> BinaryFit:
     """Estimate every source from counts of two classes.
 
@@ -265,8 +264,6 @@ def fit_binary(
         For ``method="best"``; None chooses the strongest for each source.
     capped : bool
         Whether the weight of a vote is limited to twice the odds of the accuracy of its source.
-    rank_one : ConditionalFit, optional
-        The fit of all pairs by ``"covariance"``, up to a sign, if it has been computed already.
     """
     signed = SignedMoments.of(evidence.moments)
     flags = flag_sources(signed)
@@ -277,9 +274,7 @@ def fit_binary(
     if method in CONDITIONAL or balance is None or (isinstance(balance, str) and balance == "estimate"):
         needed = method in CONDITIONAL
         route = method if needed else "covariance"
-        conditional = _try_conditional(
-            evidence, flags, route, anchors, screen, needed=needed, rank_one=rank_one
-        )
+        conditional = _try_conditional(evidence, flags, route, anchors, screen, needed=needed)
     settled, estimate, note = _choose_balance(balance, evidence, conditional)
     if conditional is not None and method in CONDITIONAL:
         return _finish_conditional(conditional, signed, flags, evidence.related, settled, estimate, note)
@@ -323,15 +318,12 @@ def _try_conditional(
     screen: float,
     *,
     needed: bool,
-    rank_one: ConditionalFit | None = None,
 ) -> ConditionalFit | None:
     """Return the class-conditional fit; None if only the balance needs it and it is not identifiable."""
     try:
-        fit = rank_one if method == "covariance" else None
-        if fit is None:
-            fit = fit_conditional(
-                evidence.moments, flags, method=method, screen=screen, separation=evidence.related
-            )
+        fit = fit_conditional(
+            evidence.moments, flags, method=method, screen=screen, separation=evidence.related
+        )
         names, own = evidence.moments.source_names, evidence.related.own
         return orient_conditional(fit, anchors, names, own, evidence.preference)
     except NotIdentifiableError:
