@@ -17,7 +17,7 @@ from flyingsquid._registry import distributed_votes
 from flyingsquid._values import format_count, format_list, format_value
 from flyingsquid._warnings import warn_about_sources
 from flyingsquid.exceptions import IncompatibleError, NotFittedError, OptionError, VotesError
-from flyingsquid.files.state import State
+from flyingsquid.files.state import State, write_state
 from flyingsquid.files.vote_files import read_path
 from flyingsquid.fits.base import Fit
 from flyingsquid.fits.diagnostics import Diagnostics
@@ -103,9 +103,7 @@ class VoteReader(Estimator):
 
         Files contain arrays and JSON, not pickles. Predictions of a loaded model are bit-identical.
         """
-        from flyingsquid.models import files  # it knows the estimators, which know this class
-
-        files.save(self, path)
+        write_state(path, self._to_state())
 
     @abstractmethod
     def _to_state(self) -> State:
@@ -440,12 +438,23 @@ class VoteEstimator(VoteReader):
 
     @overload
     def predict(
-        self, votes: InMemory, tie_break: TieBreak = ..., random_state: RandomState = ...
+        self,
+        votes: InMemory,
+        tie_break: TieBreak = ...,
+        random_state: RandomState = ...,
+        *,
+        features: Any = ...,
     ) -> NDArray[Any]: ...
 
     @overload
     def predict(
-        self, votes: Any, tie_break: TieBreak = ..., random_state: RandomState = ..., *, output: Output = ...
+        self,
+        votes: Any,
+        tie_break: TieBreak = ...,
+        random_state: RandomState = ...,
+        *,
+        features: Any = ...,
+        output: Output = ...,
     ) -> Any: ...
 
     @hint_arguments
@@ -455,6 +464,7 @@ class VoteEstimator(VoteReader):
         tie_break: TieBreak = "first",
         random_state: RandomState = None,
         *,
+        features: Any = None,
         output: Output = "numpy",
     ) -> Any:
         """Return the most probable class of each item, shape (n,); shape (n, D) for D > 1 tasks.
@@ -467,6 +477,7 @@ class VoteEstimator(VoteReader):
             (-1, or 0 if -1 is a class, or None if classes are not integers); or one of them at random.
         random_state : int, numpy.random.Generator or None, default=None
             Seed or generator for ``tie_break="random"``. None uses a new seed on every call.
+        features : as in :meth:`predict_proba`
         output : {"numpy", "pandas", "polars"}, default="numpy"
             Type of the result; ``"pandas"`` is a Series indexed by the item identifiers of the votes.
 
@@ -481,16 +492,16 @@ class VoteEstimator(VoteReader):
         {7: 'spam', 8: 'ham'}
         """
         if output != "numpy":
-            read, ids = self._read_items(votes, output)
-            labels = self.predict(read, tie_break, random_state)
+            _, ids = self._read_items(votes, output)
+            labels = self.predict(votes, tie_break, random_state, features=features)
             return to_output(labels, output, ids, label_columns(labels))
-        on_cluster = distributed_votes(votes)
+        on_cluster = distributed_votes(votes) if features is None else None
         if on_cluster is not None:
             _ = self.vote_schema_  # fitted
             return on_cluster.label(self, "predict", {"tie_break": tie_break})
         # A seed is read here and not for each chunk, or every chunk would repeat the same draws.
         rng = read_tie_generator(tie_break, random_state)
-        posterior = self.predict_proba(votes)
+        posterior = self.predict_proba(votes, features=features)
         if isinstance(posterior, Iterator):
             return (self._decided(part, tie_break, rng) for part in posterior)
         return self._decided(posterior, tie_break, rng)

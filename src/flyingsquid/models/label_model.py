@@ -38,9 +38,8 @@ from flyingsquid.models._base import (
     InMemory,
     VoteSchema,
     label_columns,
-    read_tie_generator,
 )
-from flyingsquid.models._state import fit_from_state, fit_to_state, options_from_meta, options_to_meta
+from flyingsquid.models.files import fit_from_state, fit_to_state, options_from_meta, options_to_meta
 from flyingsquid.moments import Moments
 from flyingsquid.solvers import FitData, Solver, check_solver
 from flyingsquid.solvers.base import Rows
@@ -475,20 +474,15 @@ class LabelModel(FitAttributes["Fitted", Moments], BatchEstimator):
         if joint and tie_break != "first":
             raise OptionError(f'`tie_break` must be "first" with joint=True; got {format_value(tie_break)}.')
         fit = self.fit_
-        if features is not None:
-            rng = read_tie_generator(tie_break, random_state)
-            labels = self._decided(self.predict_proba(votes, features=features), tie_break, rng)
-            ids = item_ids(votes, self.read_votes(votes))
-            return labels if output == "numpy" else to_output(labels, output, ids, label_columns(labels))
+        if not joint or len(fit.class_balance) == 1:  # a single task has nothing to be joined with
+            return super().predict(votes, tie_break, random_state, features=features, output=output)
         if output != "numpy":
             read, ids = self._read_items(votes, output)
-            labels = self.predict(read, tie_break, random_state, joint=joint)
+            labels = self.predict(read, joint=True)
             return to_output(labels, output, ids, label_columns(labels))
         on_cluster = distributed_votes(votes)
         if on_cluster is not None:
-            return on_cluster.label(self, "predict", {"tie_break": tie_break, "joint": joint})
-        if not joint or len(fit.class_balance) == 1:  # a single task has nothing to be joined with
-            return super().predict(votes, tie_break, random_state)
+            return on_cluster.label(self, "predict", {"joint": True})
         chunks = as_chunks(votes)
         if chunks is not None:
             return (self.predict(chunk, joint=True) for chunk in chunks)

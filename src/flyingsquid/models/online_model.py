@@ -32,7 +32,9 @@ from flyingsquid.graph import DependencyGraph
 from flyingsquid.models import _stream, validation
 from flyingsquid.models._base import DOUBLE, FitAttributes, VoteEstimator, VoteSchema
 from flyingsquid.models._estimator import not_fitted
-from flyingsquid.models._state import (
+from flyingsquid.models._stream import LOOKUP_ERRORS, ItemLookup, StreamGold
+from flyingsquid.models.drift import ChangePoint, DriftHistory, Recorder
+from flyingsquid.models.files import (
     fit_from_state,
     fit_to_state,
     nested,
@@ -41,8 +43,6 @@ from flyingsquid.models._state import (
     part_of,
     unnested,
 )
-from flyingsquid.models._stream import LOOKUP_ERRORS, ItemLookup, StreamGold
-from flyingsquid.models.drift import ChangePoint, DriftHistory, Recorder
 from flyingsquid.models.label_model import Fitted, LabelModel, Method, Source
 from flyingsquid.moments import Moments
 from flyingsquid.moments.files import graph_from_meta

@@ -34,7 +34,7 @@ from flyingsquid.fits.sequences import SequenceDiagnostics, diagnose_sequences, 
 from flyingsquid.inference import combine_rows, forward_backward, viterbi
 from flyingsquid.models import validation
 from flyingsquid.models._base import FitAttributes, FitState, FittedParameters, VoteSchema, read_tie_generator
-from flyingsquid.models._state import (
+from flyingsquid.models.files import (
     fit_from_state,
     fit_to_state,
     options_from_meta,
