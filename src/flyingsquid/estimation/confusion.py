@@ -17,7 +17,7 @@ from flyingsquid.estimation.agreement import (
     refine,
     sparse_agreement_tables,
 )
-from flyingsquid.estimation.binary import Balance, Evidence, fit_binary
+from flyingsquid.estimation.binary import Balance, Evidence, Options, fit_binary
 from flyingsquid.estimation.errors import group_errors
 from flyingsquid.estimation.gold import ManyGold
 from flyingsquid.estimation.views import by_views
@@ -43,14 +43,7 @@ def fit_one_vs_rest(moments: Moments, balance: Array, *, method: str, screen: fl
     for k, label in enumerate(moments.classes):
         two = np.array([1 - balance[k], balance[k]])
         try:
-            fit = fit_binary(
-                Evidence(moments.one_vs_rest(k)),
-                two,
-                method=method,
-                anchors={},
-                screen=screen,
-                triplets=None,
-            )
+            fit = fit_binary(Evidence(moments.one_vs_rest(k)), two, Options(method, screen=screen))
         except NotIdentifiableError as error:
             raise NotIdentifiableError(f"Class {format_value(label)} against the rest: {error}") from error
         of_class = fit.tables[:, 1]  # P(another vote, vote k, no vote | Y = k)

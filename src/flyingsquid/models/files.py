@@ -38,14 +38,12 @@ from flyingsquid.moments.sequences import KIND as SEQUENCE_MOMENTS
 from flyingsquid.solvers import get_solver, solver_from_options
 
 if TYPE_CHECKING:
-    from flyingsquid.models import (
-        LabelModel,
-        MajorityVote,
-        MultiLabelModel,
-        OnlineLabelModel,
-        ScoreModel,
-        SequenceLabelModel,
-    )
+    from flyingsquid.models.label_model import LabelModel
+    from flyingsquid.models.majority_vote import MajorityVote
+    from flyingsquid.models.multi_label import MultiLabelModel
+    from flyingsquid.models.online_model import OnlineLabelModel
+    from flyingsquid.models.score_model import ScoreModel
+    from flyingsquid.models.sequence_model import SequenceLabelModel
 
     Saved: TypeAlias = (
         LabelModel
@@ -206,15 +204,21 @@ def load(path: str | os.PathLike[str]) -> Saved:
 
 def model_from_state(state: State) -> Saved:
     """Return the model or the counts that a state describes."""
-    from flyingsquid import models  # they save themselves with this module
+    # The estimators save themselves with this module.
+    from flyingsquid.models.label_model import LabelModel
+    from flyingsquid.models.majority_vote import MajorityVote
+    from flyingsquid.models.multi_label import MultiLabelModel
+    from flyingsquid.models.online_model import OnlineLabelModel
+    from flyingsquid.models.score_model import ScoreModel
+    from flyingsquid.models.sequence_model import SequenceLabelModel
 
     estimators = (
-        models.LabelModel,
-        models.MajorityVote,
-        models.MultiLabelModel,
-        models.OnlineLabelModel,
-        models.ScoreModel,
-        models.SequenceLabelModel,
+        LabelModel,
+        MajorityVote,
+        MultiLabelModel,
+        OnlineLabelModel,
+        ScoreModel,
+        SequenceLabelModel,
     )
     readers: dict[str, Callable[[State], Saved]] = {
         **{estimator.__name__: estimator._from_state for estimator in estimators},

@@ -170,7 +170,7 @@ class Marginal(Solver):
         _check_linear(self.cliques, graph)
 
     def solve(self, data: FitData) -> Fit:
-        return solve_closed_form(data, Options("marginal", {}, 1.0, None, self.cliques), self.name)
+        return solve_closed_form(data, Options("marginal", cliques=self.cliques), self.name)
 
 
 @dataclass(frozen=True)
@@ -195,7 +195,7 @@ class Covariance(Solver):
     )
 
     def solve(self, data: FitData) -> Fit:
-        return solve_closed_form(data, Options("covariance", data.anchors, 1.0), self.name)
+        return solve_closed_form(data, Options("covariance", data.anchors), self.name)
 
 
 @dataclass(frozen=True)
@@ -274,26 +274,18 @@ def solve_closed_form(
 
 def _fit_single_task(data: FitData, options: Options) -> BinaryTasks:
     """Fit one task whose sources are independent given the truth."""
-    moments, method = data.moments, options.method
+    moments = data.moments
     every, balance = tuple(range(moments.n_sources)), data.balance.tasks[0]
     gold = None if data.gold_by_task is None else data.gold_by_task[0]
     evidence = Evidence(moments, data.votes, data.weights, gold, Separation.independent(len(every)))
     voting = np.count_nonzero(moments.vote_counts.sum(axis=1) > 0)
-    if voting < 3 and method in SYMMETRIC and method != "marginal" and is_imbalanced(balance):
+    if voting < 3 and options.method in SYMMETRIC and options.method != "marginal" and is_imbalanced(balance):
         # An imbalanced class balance takes the place of a third source.
         check_unused_options(moments, every, options)
-        method = "marginal"
-    fit = fit_binary(
-        evidence,
-        balance,
-        method=method,
-        anchors=options.anchors,
-        screen=options.screen,
-        triplets=options.triplets if method == options.method else None,
-        capped=options.cliques != "linear",  # the paper's system has no such limit
-    )
-    fit = with_gold(fit, evidence, method=method, screen=options.screen)
-    return BinaryTasks(None, (TaskFit(every, every, method, fit),))
+        options = replace(options, method="marginal", triplets=None)
+    fit = fit_binary(evidence, balance, options)
+    fit = with_gold(fit, evidence, method=options.method, screen=options.screen)
+    return BinaryTasks(None, (TaskFit(every, every, options.method, fit),))
 
 
 def _accuracies(found: BinaryTasks, moments: Moments) -> Array:
