@@ -6,8 +6,8 @@ import numpy as np
 import pytest
 
 import flyingsquid as fs
+from flyingsquid.estimation.agreement import EMVotes
 from flyingsquid.estimation.confusion import estimate_many_balance
-from flyingsquid.estimation.em import EMVotes
 from flyingsquid.exceptions import OptionError
 from tests.models.test_gold import some_known
 from tests.oracle.many import ManyStar, crowd

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 import flyingsquid as fs
-from flyingsquid.estimation.em import EMVotes
+from flyingsquid.estimation.agreement import EMVotes
 from flyingsquid.estimation.errors import _Effect, agreement_errors, group_errors
 from flyingsquid.votes.codes import OneHot
 from tests.oracle.many import ManyStar, crowd

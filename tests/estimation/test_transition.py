@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 import flyingsquid as fs
-from flyingsquid.estimation.binary import Evidence, fit_binary
+from flyingsquid.estimation.binary import Evidence, Options, fit_binary
 from flyingsquid.estimation.task_pairs import joint_table
 from flyingsquid.estimation.transition import (
     LaggedMoments,
@@ -25,9 +25,7 @@ from flyingsquid.exceptions import SourceWarning
 
 def fitted(sample: fs.datasets.SequenceSimulation, method: str = "mean"):
     moments = fs.SequenceMoments.of(sample.votes, sample.lengths)
-    fit = fit_binary(
-        Evidence(moments.rows), sample.class_balance, method=method, anchors={}, screen=1.0, triplets=None
-    )
+    fit = fit_binary(Evidence(moments.rows), sample.class_balance, Options(method))
     return moments, fit, fit_transition(moments, fit.balance, fit.findings)
 
 
@@ -89,14 +87,7 @@ def test_copies_are_no_two_sources():
     codes = np.asarray(sample.votes.codes)
     twice = fs.Votes(np.column_stack([codes, codes[:, 0]]), (0, 1))
     moments = fs.SequenceMoments.of(twice)
-    fit = fit_binary(
-        Evidence(moments.rows),
-        sample.class_balance,
-        method="mean",
-        anchors={},
-        screen=1.0,
-        triplets=None,
-    )
+    fit = fit_binary(Evidence(moments.rows), sample.class_balance, Options("mean"))
     assert fit_transition(moments, fit.balance, fit.findings).pairs == 10
 
 

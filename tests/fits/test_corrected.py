@@ -102,7 +102,7 @@ def test_sparse_votes_and_single_items_get_the_same_labels():
 @pytest.mark.parametrize("n_classes", [2, 4])
 def test_torch_gives_the_same_labels(n_classes):
     torch = pytest.importorskip("torch")
-    from flyingsquid.torch.posterior import posterior
+    from flyingsquid.torch.tensors import posterior
 
     model, votes, _ = fitted(n_classes)
     codes = np.maximum(votes.codes, -1).astype(np.int64)

@@ -214,31 +214,21 @@ def test_a_combination_that_cannot_happen_is_next_to_impossible():
     assert 0 < posterior[0, 2:4].sum() < 1e-3
 
 
-def test_repair_is_on_unless_both_options_are_off(sample):
+def test_tables_are_always_projected_to_probabilities():
     """Votes of a balance that the one given does not fit: tables fall below 0."""
     drawn = fs.datasets.simulate(500, accuracies=[0.95, 0.9, 0.9], class_balance=[0.1, 0.9], random_state=0)
     votes = 2 * drawn.votes.codes - 1
     with pytest.warns(SourceWarning, match="do not fit the class balance"):
         repaired = fitted(votes, class_balance=[0.7, 0.3])
     with pytest.warns(SourceWarning):
-        clamped = fitted(votes, class_balance=[0.7, 0.3], flip_negative=False)
-    np.testing.assert_array_equal(repaired.predict_proba(votes), clamped.predict_proba(votes))
+        unclamped = fitted(votes, class_balance=[0.7, 0.3], flip_negative=False, clamp=False)
+    np.testing.assert_array_equal(repaired.predict_proba(votes), unclamped.predict_proba(votes))
     assert repaired.predict_proba(votes).min() >= 0
-    with pytest.warns(SourceWarning), pytest.raises(NotIdentifiableError, match=r"source 0 .*below 0"):
-        fitted(votes, class_balance=[0.7, 0.3], flip_negative=False, clamp=False)
-    strict = fitted(sample[0][:, :4], flip_negative=False, clamp=False)  # nothing to repair
-    assert strict.estimated_accuracies() == fitted(sample[0][:, :4]).estimated_accuracies()
 
 
-def test_a_seed_draws_triplets_and_none_takes_the_best(sample):
+def test_single_triplets_are_the_best_ones(sample):
     votes, _ = sample
-    drawn = [
-        fitted(votes, options={"triplet_seed": seed}, solve_method="triplet").estimated_accuracies()
-        for seed in (0, 0, 1, 2)
-    ]
-    assert drawn[0] == drawn[1]
-    assert len({tuple(values) for values in drawn}) > 1
-    best = fitted(votes, options={"triplet_seed": None}, solve_method="triplet")
+    best = fitted(votes, solve_method="triplet")
     new = fs.LabelModel(method=fs.solvers.Triplet("best", screen=0), signs=dict.fromkeys(range(5), 1))
     new.fit(fs.Votes.from_signed(votes))
     np.testing.assert_allclose(best.estimated_accuracies(), new.coverage_ * new.accuracies_)
@@ -407,15 +397,6 @@ def test_triplets_are_refused_where_they_would_do_nothing(sample):
     for method in ("triplet_median", "independencies"):
         with pytest.raises(OptionError, match=f"`triplets`.*solve_method='{method}'"):
             fitted(sample[0], options={"triplets": [(0, 1, 2), (0, 3, 4)]}, solve_method=method)
-    with pytest.raises(OptionError, match="`triplet_seed` must"):
-        fitted(sample[0], options={"triplet_seed": "x"}, solve_method="triplet")
-    with pytest.raises(OptionError, match="no triplet for source"):
-        fitted(sample[0][:, :2], solve_method="triplet")
-
-
-def test_negative_cells_of_dependent_sources_are_always_repaired(sample):
-    with pytest.raises(OptionError, match=r"`lambda_edges`.*clamp=True"):
-        fitted(sample[0], options={"lambda_edges": [(0, 1)]}, flip_negative=False, clamp=False)
 
 
 def test_votes_are_checked(sample):

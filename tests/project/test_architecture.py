@@ -54,7 +54,7 @@ MAY_IMPORT = {
     "_table": {"numpy"},
     "kernels": {"numpy", "numba"},
     "votes": NUMERIC | {"narwhals"},
-    "graph": NUMERIC | {"matplotlib"},
+    "graph": NUMERIC,
     "theory": {"numpy"},
     "files": NUMERIC | {"pyarrow", "inspect_ai"},
     "moments": NUMERIC,

@@ -48,34 +48,6 @@ def test_a_graph_is_a_picture():
     assert fs.DependencyGraph(3, source_edges=[(0, 1)])._repr_svg_().startswith("<svg")
 
 
-@pytest.mark.parametrize(
-    "graph",
-    [
-        fs.DependencyGraph(4, source_edges=[(0, 1)]),
-        fs.DependencyGraph.chain(12, 3, source_edges=[(0, 1)]),
-        fs.DependencyGraph.grid(3, 3, 3),
-        fs.DependencyGraph(4, 4, task_edges=[(0, 1), (0, 2), (0, 3)]),
-    ],
-)
-def test_a_graph_is_plotted(graph):
-    """One circle per truth and source, one line per vote and edge."""
-    pytest.importorskip("matplotlib")
-    from matplotlib.patches import Circle, PathPatch
-
-    axis = graph.plot()
-    circles = [p for p in axis.patches if isinstance(p, Circle)]
-    lines = [p for p in axis.patches if isinstance(p, PathPatch)]
-    assert len(circles) == graph.n_tasks + graph.n_sources
-    assert len(lines) == graph.n_sources + len(graph.source_edges) + len(graph.task_edges)
-    left, right = sorted(axis.get_xlim())
-    assert all(left < c.center[0] < right for c in circles)
-    assert graph.plot(axis) is axis
-    named = graph.plot(names=[f"rule {i}" for i in range(graph.n_sources)])
-    assert "rule 0" in [text.get_text() for text in named.texts]
-    with pytest.raises(fs.FlyingSquidError, match="`names`"):
-        graph.plot(names=["a"])
-
-
 def test_a_training_set_unpacks(results):
     X, y, sample_weight = results["TrainingSet"]
     assert len(X) == len(y) == len(sample_weight)

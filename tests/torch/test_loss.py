@@ -29,7 +29,7 @@ from tests.support.strategies import examples
 torch = pytest.importorskip("torch")
 
 from flyingsquid.torch import LabelModelLoss, SoftCrossEntropy  # noqa: E402
-from flyingsquid.torch.counting import count_votes, moments_of_counts  # noqa: E402
+from flyingsquid.torch.tensors import count_votes, moments_of_counts  # noqa: E402
 
 pytestmark = pytest.mark.extra
 CLIP = fs.DependencyGraph.chain(3, 4, source_edges=[(0, 1)])

@@ -1,18 +1,27 @@
-"""Confusion tables for any number of classes, from the agreement of each source with the others.
+"""Confusion tables for any number of classes: agreement of each source with the others, and EM from there.
 
 On items where source i votes v, the votes of other sources have a distribution over the classes. The smoothed
 distribution replaces the unknown truth: P(Y = k | i votes v). The tables P(i votes v | Y = k) follow by
 Bayes' rule, for all classes at once. Because of the errors of the other sources, the tables are less certain
 than they should be. They work for sparse and one-sided sources, and need one pass.
+
+From this starting point, a few passes of EM suffice: labels from tables, tables from labels (Dawid and Skene
+1979). Tables have a weak prior, so that a source with few votes does not look more accurate than its votes
+support.
 """
 
 from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
 from flyingsquid.estimation.gold import ManyGold
 from flyingsquid.moments import Moments, SparseTables, VotesByClass
+from flyingsquid.votes import Votes
+from flyingsquid.votes.codes import OneHot
 
 Array = NDArray[np.float64]
 # The prior of a table: this many votes, and this share of them correct.
@@ -20,6 +29,7 @@ PRIOR_VOTES, PRIOR_RIGHT = 4.0, 0.7
 # The votes of other sources on the items where a source votes for a class count as at most this many gold
 # labels.
 OTHERS_WORTH = 50.0
+PASSES = 10
 
 
 def prior_table(n_classes: int, gold: ManyGold | None = None) -> Array:
@@ -109,3 +119,89 @@ def smoothed_tables(expected: Array, prior: Array | None = None) -> Array:
     prior = prior_table(expected.shape[1]) if prior is None else prior
     full = expected + PRIOR_VOTES * prior
     return np.asarray(full / full.sum(axis=2, keepdims=True))
+
+
+# ---------------------------------------------------------------------- EM
+
+
+class Refined(NamedTuple):
+    """Result of the EM passes: tables of shape (m, K, K), axes source, truth, vote; balance of shape (K,)."""
+
+    tables: Array
+    balance: Array
+
+
+@dataclass(frozen=True, slots=True)
+class EMVotes:
+    """Votes that the EM passes read, with weights and gold labels.
+
+    Attributes
+    ----------
+    votes : Votes of shape (n, m), or None if only counts are available
+    weights : array of shape (n,), or None
+        How often each item counts.
+    known : array of shape (n,), or None
+        Codes of gold labels, negative if unknown.
+    """
+
+    votes: Votes | None
+    weights: NDArray[Any] | None = None
+    known: NDArray[Any] | None = None
+
+    @property
+    def gold(self) -> ManyGold | None:
+        """The votes on items with gold labels; None without gold labels."""
+        if self.votes is None or self.known is None or not (self.known >= 0).any():
+            return None
+        return ManyGold.of(self.votes, self.known, self.weights)
+
+    def select(self, rows: NDArray[np.intp]) -> EMVotes:
+        """Return some of the items."""
+        return EMVotes(
+            None if self.votes is None else self.votes[rows],
+            None if self.weights is None else self.weights[rows],
+            None if self.known is None else self.known[rows],
+        )
+
+
+def refine(
+    over: EMVotes,
+    tables: Array,
+    balance: Array,
+    *,
+    learn_balance: bool,
+    passes: int = PASSES,
+    gold: ManyGold | None = None,
+) -> Refined:
+    """Refine ``tables`` and ``balance`` by passes over the votes. Items with gold labels keep their class."""
+    if over.votes is None:
+        return Refined(tables, balance)
+    votes, n_classes = over.votes, tables.shape[1]
+    cast, prior = OneHot.of(votes.codes, n_classes), prior_table(n_classes, gold)
+    share = None if over.weights is None else np.asarray(over.weights, np.float64)[:, None]
+    for _ in range(passes):
+        posterior = _posterior(cast, tables, balance)
+        if over.known is not None:
+            set_gold(posterior, over.known)
+        counted = posterior if share is None else posterior * share
+        expected = cast.vote_sums(counted)  # vote, source, truth
+        tables = smoothed_tables(expected.transpose(1, 2, 0), prior)
+        if learn_balance:
+            balance = (counted.sum(axis=0) + 1) / (counted.sum() + n_classes)
+    return Refined(tables, balance)
+
+
+def set_gold(posterior: Array, known: NDArray[Any]) -> None:
+    """Set the posterior of items with gold labels to their class, in place."""
+    at = np.flatnonzero(known >= 0)
+    posterior[at] = 0.0
+    posterior[at, known[at]] = 1.0
+
+
+def _posterior(cast: OneHot, tables: Array, balance: Array) -> Array:
+    """Return P(Y = k | votes), shape (n, K), for one-hot votes."""
+    logs = np.log(tables).transpose(2, 0, 1).reshape(-1, tables.shape[1])  # (K m, K): vote and source, truth
+    scores = cast @ logs + np.log(balance)
+    scores -= scores.max(axis=1, keepdims=True)
+    np.exp(scores, out=scores)
+    return np.asarray(scores / scores.sum(axis=1, keepdims=True))

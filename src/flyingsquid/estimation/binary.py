@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import partial
 from typing import TYPE_CHECKING, Any, Literal, TypeAlias
 
@@ -160,13 +160,17 @@ class Options:
     method : one of :data:`METHODS`
     anchors : mapping from a source's position to its known sign
     screen : float
+        Denominators below this many standard errors are skipped.
     triplets : positions of given triplets, or None
+        For ``method="best"``; None chooses the strongest for each source.
     cliques : "instrument" or "linear"
+        The weight of a vote is limited to twice the odds of the accuracy of its source, except in the paper's
+        linear system.
     """
 
     method: str
-    anchors: Mapping[int, int]
-    screen: float
+    anchors: Mapping[int, int] = field(default_factory=dict)
+    screen: float = 1.0
     triplets: Sequence[tuple[int, int, int]] | None = None
     cliques: str = "instrument"
 
@@ -242,32 +246,9 @@ class BinaryTasks:
         return result
 
 
-def fit_binary(
-    evidence: Evidence,
-    balance: Balance,
-    *,
-    method: str,
-    anchors: Mapping[int, int],
-    screen: float,
-    triplets: Sequence[tuple[int, int, int]] | None,
-    capped: bool = True,
-    rank_one: ConditionalFit | None = None,
-) -> BinaryFit:
-    """Estimate every source from counts of two classes.
-
-    Parameters
-    ----------
-    method : one of :data:`METHODS`
-    anchors : mapping from a source's position to its known sign
-    screen : float
-        Denominators below this many standard errors are skipped.
-    triplets : sequence of positions or None
-        For ``method="best"``; None chooses the strongest for each source.
-    capped : bool
-        Whether the weight of a vote is limited to twice the odds of the accuracy of its source.
-    rank_one : ConditionalFit, optional
-        The fit of all pairs by ``"covariance"``, up to a sign, if it has been computed already.
-    """
+def fit_binary(evidence: Evidence, balance: Balance, options: Options) -> BinaryFit:
+    """Estimate every source from counts of two classes."""
+    method = options.method
     signed = SignedMoments.of(evidence.moments)
     flags = flag_sources(signed)
     _require_votes(signed, flags)
@@ -277,9 +258,7 @@ def fit_binary(
     if method in CONDITIONAL or balance is None or (isinstance(balance, str) and balance == "estimate"):
         needed = method in CONDITIONAL
         route = method if needed else "covariance"
-        conditional = _try_conditional(
-            evidence, flags, route, anchors, screen, needed=needed, rank_one=rank_one
-        )
+        conditional = _try_conditional(evidence, flags, route, options, needed=needed)
     settled, estimate, note = _choose_balance(balance, evidence, conditional)
     if conditional is not None and method in CONDITIONAL:
         return _finish_conditional(conditional, signed, flags, evidence.related, settled, estimate, note)
@@ -289,12 +268,13 @@ def fit_binary(
         flags,
         settled,
         method=method,
-        anchors=anchors,
-        screen=screen,
-        triplets=triplets,
+        anchors=options.anchors,
+        screen=options.screen,
+        triplets=options.triplets,
         separation=evidence.related,
         preference=evidence.preference,
     )
+    capped = options.cliques != "linear"
     tables, clipped = vote_tables(fit.accuracies, signed.rates, settled, signed.n_items, capped=capped)
     # A one-sided source does not have symmetric errors, so its accuracy is the one that its table implies.
     accuracies = np.where(flags.one_sided, _implied(tables, settled), fit.accuracies)
@@ -316,24 +296,15 @@ def fit_binary(
 
 
 def _try_conditional(
-    evidence: Evidence,
-    flags: SourceFlags,
-    method: str,
-    anchors: Mapping[int, int],
-    screen: float,
-    *,
-    needed: bool,
-    rank_one: ConditionalFit | None = None,
+    evidence: Evidence, flags: SourceFlags, method: str, options: Options, *, needed: bool
 ) -> ConditionalFit | None:
     """Return the class-conditional fit; None if only the balance needs it and it is not identifiable."""
     try:
-        fit = rank_one if method == "covariance" else None
-        if fit is None:
-            fit = fit_conditional(
-                evidence.moments, flags, method=method, screen=screen, separation=evidence.related
-            )
+        fit = fit_conditional(
+            evidence.moments, flags, method=method, screen=options.screen, separation=evidence.related
+        )
         names, own = evidence.moments.source_names, evidence.related.own
-        return orient_conditional(fit, anchors, names, own, evidence.preference)
+        return orient_conditional(fit, options.anchors, names, own, evidence.preference)
     except NotIdentifiableError:
         if needed:
             raise

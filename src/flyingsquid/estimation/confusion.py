@@ -3,23 +3,26 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass, replace
-from typing import Any
+from dataclasses import dataclass
 
 import numpy as np
 from numpy.typing import NDArray
 
 from flyingsquid._limits import LIMITS
 from flyingsquid._values import format_count, format_value
-from flyingsquid.estimation.agreement import agreement_tables, sparse_agreement_tables
-from flyingsquid.estimation.binary import Balance, Evidence, fit_binary
-from flyingsquid.estimation.em import EMVotes, Refined, refine
-from flyingsquid.estimation.errors import count_gold, group_errors, select_items
+from flyingsquid.estimation.agreement import (
+    EMVotes,
+    Refined,
+    agreement_tables,
+    refine,
+    sparse_agreement_tables,
+)
+from flyingsquid.estimation.binary import Balance, Evidence, Options, fit_binary
+from flyingsquid.estimation.errors import group_errors
 from flyingsquid.estimation.gold import ManyGold
 from flyingsquid.estimation.views import by_views
 from flyingsquid.exceptions import NotIdentifiableError, OptionError
-from flyingsquid.moments import ConfusionTables, Moments, VoteLogs
-from flyingsquid.votes import Votes
+from flyingsquid.moments import ConfusionTables, Moments
 from flyingsquid.votes.codes import Label
 from flyingsquid.votes.tallies import item_votes
 
@@ -40,14 +43,7 @@ def fit_one_vs_rest(moments: Moments, balance: Array, *, method: str, screen: fl
     for k, label in enumerate(moments.classes):
         two = np.array([1 - balance[k], balance[k]])
         try:
-            fit = fit_binary(
-                Evidence(moments.one_vs_rest(k)),
-                two,
-                method=method,
-                anchors={},
-                screen=screen,
-                triplets=None,
-            )
+            fit = fit_binary(Evidence(moments.one_vs_rest(k)), two, Options(method, screen=screen))
         except NotIdentifiableError as error:
             raise NotIdentifiableError(f"Class {format_value(label)} against the rest: {error}") from error
         of_class = fit.tables[:, 1]  # P(another vote, vote k, no vote | Y = k)
@@ -132,8 +128,8 @@ def _with_errors(
     balance_of: Callable[[Moments, EMVotes, ManyGold | None], Array],
 ) -> ManyBalance:
     def without_a_group(rows: NDArray[np.intp]) -> Array:
-        part = select_items(over, rows)
-        return balance_of(Moments.of(part.votes, sample_weight=part.weights), part, count_gold(part))
+        part = over.select(rows)
+        return balance_of(Moments.of(part.votes, sample_weight=part.weights), part, part.gold)
 
     balance = balance_of(moments, over, gold)
     # Ten groups may agree by chance, but votes are never more informative than gold labels of all items.
@@ -184,12 +180,8 @@ class ManyFit:
         Whether a missing vote is evidence about the truth.
     method : str
         The method that was used.
-    reason : str
-        Reason for the choice; empty if the method was given.
-    silent, one_class : masks of shape (m,)
-        Sources that never vote, and that vote for one class only.
-    gold : ManyGold or None
-        Votes on items with gold labels.
+    silent : mask of shape (m,)
+        Sources that never vote.
     learned_balance : bool
         Whether the method estimated the balance together with the tables.
     """
@@ -199,10 +191,7 @@ class ManyFit:
     tables: ConfusionTables
     silence_counts: bool
     method: str
-    reason: str
     silent: NDArray[np.bool_]
-    one_class: NDArray[np.bool_]
-    gold: ManyGold | None = None
     learned_balance: bool = False
 
     @property
@@ -210,23 +199,15 @@ class ManyFit:
         """P(vote is right | source votes), shape (m,); one half for sources that never vote."""
         return np.where(self.silent, 0.5, self.tables.accuracies(self.balance))
 
-    @property
-    def logs(self) -> VoteLogs:
-        """Log likelihoods of each vote; 0 for votes without information."""
-        return self.tables.logs(silent=self.silent, silence_counts=self.silence_counts)
-
 
 def fit_many(
     moments: Moments,
     balance: Balance,
+    over: EMVotes,
     *,
     method: str,
-    multiclass: str,
-    screen: float,
-    votes: Votes | None = None,
-    sample_weight: NDArray[Any] | None = None,
+    screen: float | None = None,
     gold: ManyGold | None = None,
-    known: NDArray[Any] | None = None,
 ) -> ManyFit:
     """Estimate the tables and the balance of K classes.
 
@@ -235,32 +216,28 @@ def fit_many(
     moments : Moments of K classes
     balance : array of shape (K,), "estimate" or None
         P(Y = k); None for the default of the method.
-    method : "agreement", "em" or "decomposition"; or a binary method if ``multiclass`` is "one_vs_rest"
-    multiclass : "native" or "one_vs_rest"
-    votes, sample_weight : Votes and array of shape (n,), or None
-        The votes that were counted, if they are available.
+    over : EMVotes
+        The votes that were counted, with gold labels, if they are available.
+    method : "agreement", "em" or "decomposition"; or a binary method, for each class against the rest
+    screen : float, optional
+        Option of the binary method.
     gold : ManyGold or None
         Votes on items with gold labels.
-    known : array of shape (n,) or None
-        Codes of gold labels, negative if unknown, if the votes are available.
     """
-    n_classes = moments.n_classes
     require_dense(moments, balance, method)
-    cast = np.asarray(moments.vote_counts)
-    silent, one_class = cast.sum(axis=1) == 0, (cast > 0).sum(axis=1) == 1
+    silent = np.asarray(moments.vote_counts).sum(axis=1) == 0
     if silent.all():
         raise NotIdentifiableError(
             "At least one source must vote; all sources abstain on all "
             f"{format_count(moments.n_items, 'item')}."
         )
-    uniform = np.full(n_classes, 1 / n_classes)
-    if multiclass == "one_vs_rest":
-        given = balance if isinstance(balance, np.ndarray) else uniform
-        tables = ConfusionTables.of(fit_one_vs_rest(moments, given, method=method, screen=screen))
-        note = "as given" if isinstance(balance, np.ndarray) else "uniform, the default of the method"
-        return ManyFit(given, note, tables, False, method, "one class against the rest", silent, one_class)
-    fit = _fit_native(moments, balance, method, EMVotes(votes, sample_weight, known), gold)
-    return replace(fit, silent=silent, one_class=one_class, gold=gold)
+    if screen is None:
+        return _fit_native(moments, balance, method, over, gold, silent)
+    given, note = _initial_balance(
+        moments, balance if isinstance(balance, np.ndarray) else None, method, None
+    )
+    tables = ConfusionTables.of(fit_one_vs_rest(moments, given, method=method, screen=screen))
+    return ManyFit(given, note, tables, False, method, silent)
 
 
 def is_huge(moments: Moments) -> bool:
@@ -281,39 +258,42 @@ def require_dense(moments: Moments, balance: Balance, method: str) -> None:
 
 
 def _fit_native(
-    moments: Moments, balance: Balance, method: str, passes: EMVotes, gold: ManyGold | None
+    moments: Moments,
+    balance: Balance,
+    method: str,
+    over: EMVotes,
+    gold: ManyGold | None,
+    silent: NDArray[np.bool_],
 ) -> ManyFit:
-    none = np.zeros(moments.n_sources, np.bool_)
     given = balance if isinstance(balance, np.ndarray) else None
-    if passes.votes is None and (method != "agreement" or isinstance(balance, str)):
+    if over.votes is None and (method != "agreement" or isinstance(balance, str)):
         what = f'method="{method}"' if method != "agreement" else 'class_balance="estimate"'
         raise OptionError(
             f"{what} needs the votes themselves, and only counts are available; call fit(votes)."
         )
     origin = ""
     if isinstance(balance, str):
-        given, origin = estimate_many_balance(moments, passes, method, gold).settled(moments.classes)
+        given, origin = estimate_many_balance(moments, over, method, gold).settled(moments.classes)
     if method == "decomposition":
-        tables, settled = by_views(moments, passes, gold)
+        tables, settled = by_views(moments, over, gold)
         note = "by three views" if gold is None else "by three views and gold labels"
         if given is not None:
             settled, note = given, origin or "as given"
-        whole = ConfusionTables.of(tables)
-        return ManyFit(settled, note, whole, True, method, "", none, none, learned_balance=given is None)
+        return ManyFit(settled, note, ConfusionTables.of(tables), True, method, silent, given is None)
     settled, note = _initial_balance(moments, given, method, gold)
     cells = moments.n_sources * moments.n_classes**2
     if method == "agreement" and cells > LIMITS.get().dense_table_cells:
         sparse = sparse_agreement_tables(moments, gold)
-        return ManyFit(settled, origin or note, sparse, False, method, "", none, none)
+        return ManyFit(settled, origin or note, sparse, False, method, silent)
     tables, learn = agreement_tables(moments, gold), False
     if method == "em":
         learn = given is None and not (gold is not None and _is_mostly_one_sided(moments))
-        refined = refine(passes, tables, settled, learn_balance=learn, gold=gold)
+        refined = refine(over, tables, settled, learn_balance=learn, gold=gold)
         tables, settled = refined.tables, refined.balance
     if learn:
         note = "by the labels of ten passes over the votes" + (", gold labels among them" if gold else "")
     full = ConfusionTables.of(with_coverage(tables, moments))
-    return ManyFit(settled, origin or note, full, False, method, "", none, none, learned_balance=learn)
+    return ManyFit(settled, origin or note, full, False, method, silent, learn)
 
 
 def _initial_balance(

@@ -8,12 +8,10 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.special import stdtrit
 
-from flyingsquid.estimation.agreement import PRIOR_RIGHT, PRIOR_VOTES, sparse_agreement_tables
+from flyingsquid.estimation.agreement import PRIOR_RIGHT, PRIOR_VOTES, EMVotes, sparse_agreement_tables
 from flyingsquid.estimation.balance import rank_one_influence, skewness_influence
 from flyingsquid.estimation.binary import BinaryFit
 from flyingsquid.estimation.conditional import ConditionalFit
-from flyingsquid.estimation.em import EMVotes
-from flyingsquid.estimation.gold import ManyGold
 from flyingsquid.estimation.normal import NORMAL_95
 from flyingsquid.estimation.sources import SignedMoments
 from flyingsquid.estimation.symmetric import accuracies_from_balance, has_few_own_groups, triplet_pairs
@@ -249,19 +247,3 @@ def group_errors(refit: Callable[[NDArray[np.intp]], Array], n_items: int) -> Ar
     found = np.stack([refit(np.flatnonzero(dealt != group)) for group in range(groups)])
     spread = np.sqrt((groups - 1) / groups * ((found - found.mean(axis=0)) ** 2).sum(axis=0))
     return np.asarray(spread * stdtrit(groups - 1, 0.975) / NORMAL_95)
-
-
-def select_items(over: EMVotes, rows: NDArray[np.intp]) -> EMVotes:
-    """Return the passes over some of the items."""
-    return EMVotes(
-        None if over.votes is None else over.votes[rows],
-        None if over.weights is None else over.weights[rows],
-        None if over.known is None else over.known[rows],
-    )
-
-
-def count_gold(over: EMVotes) -> ManyGold | None:
-    """Return the votes on items with gold labels; None without gold labels."""
-    if over.votes is None or over.known is None or not (over.known >= 0).any():
-        return None
-    return ManyGold.of(over.votes, over.known, over.weights)

@@ -174,18 +174,12 @@ def _fit_task(
         None if gold is None else replace(gold, votes=gold.votes[inside]),
         place.separation,
     )
-    triplets = options.triplets
-    if triplets is not None:
-        triplets = [(at[i], at[j], at[k]) for i, j, k in triplets if {i, j, k} <= set(at)]
-    fit = fit_binary(
-        evidence,
-        balance,
-        method=place.method,
-        anchors={at[i]: sign for i, sign in options.anchors.items() if i in place.own},
-        screen=options.screen,
-        triplets=triplets if place.method == options.method else None,
-        capped=options.cliques != "linear",  # the paper's system has no such limit
-    )
+    triplets = None
+    if options.triplets is not None and place.method == options.method:
+        triplets = [(at[i], at[j], at[k]) for i, j, k in options.triplets if {i, j, k} <= set(at)]
+    anchors = {at[i]: sign for i, sign in options.anchors.items() if i in place.own}
+    own = replace(options, method=place.method, anchors=anchors, triplets=triplets)
+    fit = fit_binary(evidence, balance, own)
     fit = with_gold(fit, evidence, method=place.method, screen=options.screen)
     return TaskFit(place.columns, place.own, place.method, fit)
 

@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 from scipy.linalg import helmert
 
 from flyingsquid.estimation.agreement import PRIOR_VOTES, prior_table
-from flyingsquid.estimation.task_pairs import LARGEST_ERROR, fit_margins
+from flyingsquid.estimation.task_pairs import LARGEST_ERROR, TaskPair, fit_margins
 from flyingsquid.estimation.units import UnitTable, reconcile_units
 from flyingsquid.graph import DependencyGraph
 from flyingsquid.moments import Moments
@@ -220,23 +220,6 @@ def _one_by_one(single: Array, balance: Array) -> Array:
 _LEAST_NOISE = 1e-6
 
 
-@dataclass(frozen=True, slots=True)
-class ManyPair:
-    """Joint distribution of two neighboring truths.
-
-    Attributes
-    ----------
-    table : array of shape (K, K)
-        P(Y_a, Y_b), every cell above 0; independent if the votes do not determine it.
-    excess : array of shape (s,), or empty
-        For each pair of sources that is one detector on both tasks: the correlation of its errors that the
-        truths do not explain.
-    """
-
-    table: Array
-    excess: Array
-
-
 def pair_of_many(
     moments: Moments,
     instruments: tuple[Instruments, Instruments],
@@ -244,7 +227,7 @@ def pair_of_many(
     margins: tuple[Array, Array],
     *,
     same_detectors: bool,
-) -> ManyPair:
+) -> TaskPair:
     """Estimate the table of one task edge.
 
     Parameters
@@ -268,7 +251,7 @@ def pair_of_many(
     floor = np.minimum(0.5 / moments.n_items, apart / 2)
     table = fit_margins(np.maximum(apart + moved, floor), *margins)
     excess = _excess(covariance, moved, first, second) if same_detectors else np.zeros(0)
-    return ManyPair(table, excess)
+    return TaskPair(table, excess)
 
 
 def _cross_covariance(moments: Moments, n_first: int) -> Array:

@@ -13,10 +13,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from flyingsquid._values import format_list
-from flyingsquid.estimation.agreement import agreement_tables
+from flyingsquid.estimation.agreement import EMVotes, agreement_tables, refine
 from flyingsquid.estimation.balance import TaskBalance
 from flyingsquid.estimation.confusion import with_coverage
-from flyingsquid.estimation.em import EMVotes, refine
 from flyingsquid.estimation.graph_moments import (
     Instruments,
     ignore_silence,
@@ -207,8 +206,8 @@ class ManyGraphFit:
         The method that was used.
     reason : str
         Why it was chosen, and other remarks on the fit.
-    silent, one_class : masks of shape (m,)
-        Sources that never vote, and that vote for one class only.
+    silent : mask of shape (m,)
+        Sources that never vote.
     """
 
     graph: DependencyGraph
@@ -223,7 +222,6 @@ class ManyGraphFit:
     method: str
     reason: str
     silent: NDArray[np.bool_]
-    one_class: NDArray[np.bool_]
 
     @property
     def accuracies(self) -> Array:
@@ -265,8 +263,7 @@ def fit_many_graph(
     if graph is None:
         raise GraphError("`moments` must be counted for the graph, by Moments.of(votes, graph).")
     require_few_cells(graph, moments.n_classes)
-    cast = np.asarray(moments.vote_counts)
-    silent, one_class = cast.sum(axis=1) == 0, (cast > 0).sum(axis=1) == 1
+    silent = np.asarray(moments.vote_counts).sum(axis=1) == 0
     tasks = [
         fit_task(votes, sample_weight, graph, task, ~silent, method=method) for task in range(graph.n_tasks)
     ]
@@ -290,7 +287,6 @@ def fit_many_graph(
         "decomposition",
         _describe_fallbacks(tasks),
         silent,
-        one_class,
     )
     return with_task_tables(fit, moments, np.stack([task.balance for task in tasks]), balance.joint)
 

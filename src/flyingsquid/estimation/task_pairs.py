@@ -48,21 +48,20 @@ class TaskPair:
 
     Attributes
     ----------
-    covariance : float
-        Cov(Y_a, Y_b), as estimated; 0 without evidence.
-    error : float
-        Its standard error given the estimated sources; infinite without evidence.
-    table : array of shape (2, 2)
-        P(Y_a, Y_b), within the limits of the class balance; independent if the covariance is undetermined.
-    excess : array of shape (pairs,)
+    table : array of shape (K, K)
+        P(Y_a, Y_b), every cell above 0; independent if the votes do not determine it.
+    excess : array of shape (pairs,), or empty
         For each pair of sources that is one detector on both tasks: the correlation of its errors that the
         truths do not explain.
+    covariance, error : float
+        Cov(Y_a, Y_b) of two classes as estimated, 0 without evidence, and its standard error given the
+        estimated sources, infinite without evidence. NaN for more classes.
     """
 
-    covariance: float
-    error: float
     table: Array
     excess: Array
+    covariance: float = np.nan
+    error: float = np.nan
 
 
 def pair_of_tasks(
@@ -114,7 +113,7 @@ def pair_of_tasks(
         beyond = np.diagonal(covariance) - first * second * known
         enough = size > _NOISE_FLOOR * np.sqrt(np.diagonal(scale))
         excess = np.clip(np.divide(beyond, size, out=np.full(n_first, np.nan), where=enough), -1.0, 1.0)
-    return TaskPair(estimate, error, table, excess)
+    return TaskPair(table, excess, estimate, error)
 
 
 def _variance_of_product(covariance: float, balance: tuple[Array, Array]) -> float:

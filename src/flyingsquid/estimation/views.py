@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from flyingsquid.estimation.em import EMVotes
+from flyingsquid.estimation.agreement import EMVotes
 from flyingsquid.estimation.gold import ManyGold
 from flyingsquid.exceptions import NotIdentifiableError, OptionError
 from flyingsquid.moments import Moments

@@ -11,6 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from flyingsquid.estimation.drawing import draw_items
+from flyingsquid.estimation.transition import effective_row, persistence_of_errors
 from flyingsquid.estimation.units import UnitTable
 from flyingsquid.exceptions import ModelFileError
 from flyingsquid.files.fields import BOOLEAN, check_fields, finite
@@ -254,6 +255,16 @@ def excess_by_source(excesses: Sequence[Array], graph: DependencyGraph) -> Array
             total[at[known]] += excess[known]
             count[at[known]] += 1
     return np.divide(total, count, out=np.full(graph.n_sources, np.nan), where=count > 0)
+
+
+def resolve_temper(
+    temper: float | str | None, excesses: Sequence[Array], graph: DependencyGraph, coverage: Array
+) -> float:
+    """Return the exponent of the evidence of other tasks; "auto" follows from the persistence of errors."""
+    if isinstance(temper, str):
+        by_source = np.nan_to_num(excess_by_source(excesses, graph))
+        return effective_row(persistence_of_errors(by_source, coverage))
+    return 1.0 if temper is None else float(temper)
 
 
 def edge_tables(graph: DependencyGraph, clique_tables: tuple[Array, ...]) -> Array:

@@ -11,9 +11,9 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from flyingsquid._values import format_count, format_value, is_integer
+from flyingsquid._values import is_integer
 from flyingsquid.exceptions import GraphError
-from flyingsquid.graph.drawing import draw, to_svg
+from flyingsquid.graph.drawing import to_svg
 from flyingsquid.graph.junction import (
     Elimination,
     JunctionTree,
@@ -221,32 +221,6 @@ class DependencyGraph:
     def to_svg(self) -> str:
         """Draw the graph as SVG; notebooks display it."""
         return to_svg(self)
-
-    def plot(self, axis: Any = None, *, names: Iterable[str] | None = None) -> Any:
-        """Draw the graph with matplotlib; needs the extra ``flyingsquid[plot]``.
-
-        Parameters
-        ----------
-        axis : matplotlib axes, optional
-            Default: axes of a new figure.
-        names : sequence of m str, optional
-            Names of the sources. Default: λ0, λ1, ...
-
-        Returns
-        -------
-        matplotlib axes
-
-        Examples
-        --------
-        >>> axis = DependencyGraph(4, source_edges=[(0, 1)]).plot(names=["links", "urls", "short", "caps"])
-        >>> axis.get_title()
-        'DependencyGraph(4 sources on 1 task, 1 source edge)'
-        """
-        shown = None if names is None else list(names)
-        if shown is not None and (isinstance(names, str) or len(shown) != self.n_sources):
-            wanted = format_count(self.n_sources, "source name")
-            raise GraphError(f"`names` must be a list of {wanted}; got {format_value(names)}.")
-        return draw(self, axis, names=shown)
 
     def _repr_svg_(self) -> str:
         return to_svg(self)

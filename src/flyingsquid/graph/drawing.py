@@ -1,4 +1,4 @@
-"""Drawing of a dependency graph, as SVG and with matplotlib."""
+"""Drawing of a dependency graph as SVG."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from html import escape
 from math import ceil, cos, hypot, pi, sin, sqrt
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
     from flyingsquid.graph.dependency import DependencyGraph
@@ -71,63 +71,6 @@ def to_svg(
         "</svg>",
     ]
     return "\n".join(lines)
-
-
-def draw(graph: DependencyGraph, axis: Any = None, *, names: Sequence[str] | None = None) -> Any:
-    """Draw the same picture on matplotlib axes; ``names`` are written below the sources."""
-    try:
-        from matplotlib.figure import Figure  # noqa: PLC0415  # an extra
-        from matplotlib.patches import PathPatch  # noqa: PLC0415
-        from matplotlib.path import Path  # noqa: PLC0415
-    except ImportError as error:
-        raise ImportError("Plots need matplotlib: pip install 'flyingsquid[plot]'") from error
-    layout = lay_out(graph)
-    curves = {edge: _control(graph, layout, edge) for edge in graph.source_edges}
-    turns = _turns(graph, layout)
-    bends = [_middle(layout, edge, control) for edge, control in curves.items()]
-    left, top, width, height = _box(layout, bends + [(x, layout.truths[a][1]) for (a, _), x in turns.items()])
-    if axis is None:
-        size = min(1.0, WIDEST / width) / 72
-        axis = Figure(figsize=(width * size + 0.4, height * size + 0.4)).subplots()
-
-    def curve(points: Sequence[Point], kind: Any, color: str, line: float) -> None:
-        codes = [Path.MOVETO, *[kind] * (len(points) - 1)]
-        axis.add_patch(PathPatch(Path(points, codes), fill=False, edgecolor=color, linewidth=line))
-
-    for a, b in graph.task_edges:
-        (x1, y1), (x2, y2) = layout.truths[a], layout.truths[b]
-        if (a, b) in turns:
-            out = turns[a, b]
-            curve([(x1, y1), (out, y1), (out, y2), (x2, y2)], Path.CURVE4, "#5b7ba6", 4)
-        else:
-            curve([(x1, y1), (x2, y2)], Path.LINETO, "#5b7ba6", 4)
-    for task, point in zip(graph.source_task, layout.sources, strict=True):
-        curve([layout.truths[task], point], Path.LINETO, "#8a96a6", 1.2)
-    for (a, b), control in curves.items():
-        curve([layout.sources[a], control, layout.sources[b]], Path.CURVE3, "#d1495b", 2.4)
-    _draw_nodes(graph, layout, axis, names)
-    axis.set(xlim=(left, left + width), ylim=(top + height, top), aspect="equal", title=repr(graph))
-    axis.set_axis_off()
-    return axis
-
-
-def _draw_nodes(graph: DependencyGraph, layout: Layout, axis: Any, names: Sequence[str] | None) -> None:
-    from matplotlib.patches import Circle  # noqa: PLC0415  # an extra
-
-    every = ceil(graph.n_tasks / MOST_LABELS)
-    for task, point in enumerate(layout.truths):
-        axis.add_patch(Circle(point, TRUTH_RADIUS, facecolor="#1f3a5f", edgecolor="#8fa6c4", zorder=2))
-        if task % every == 0:
-            name = "Y" if graph.n_tasks == 1 else f"Y{task}"
-            axis.annotate(name, point, color="white", ha="center", va="center", weight="bold", zorder=3)
-    shown = [f"λ{i}" for i in range(graph.n_sources)] if names is None else [str(name) for name in names]
-    for point, name in zip(layout.sources, shown, strict=True):
-        axis.add_patch(Circle(point, SOURCE_RADIUS, facecolor="white", edgecolor="#5b6b80", zorder=2))
-        if graph.n_sources <= MOST_LABELS:
-            # Names do not fit into the circles, and do not overlap if they are tilted.
-            at = point if names is None else (point[0], point[1] + SOURCE_RADIUS + 4)
-            options = {"va": "center"} if names is None else {"va": "top", "rotation": 30, "fontsize": 8}
-            axis.annotate(name, at, color="#222222", ha="center", zorder=3, **options)
 
 
 def _task_edges(graph: DependencyGraph, layout: Layout, turns: dict[tuple[int, int], float]) -> list[str]:

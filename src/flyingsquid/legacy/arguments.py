@@ -183,11 +183,10 @@ def options_for(
     solve_method: SolveMethod,
     sign_recovery: SignRecovery,
     triplets: Sequence[tuple[Any, ...]] | None,
-    triplet_seed: int | None,
 ) -> dict[str, Any]:
     """Return the options of ``flyingsquid.LabelModel`` except for the class balance.
 
-    >>> options_for(DependencyGraph(3), "triplet_median", "fully_independent", None, 0)["method"]
+    >>> options_for(DependencyGraph(3), "triplet_median", "fully_independent", None)["method"]
     Triplet(aggregate='median', triplets=None, screen=0.0, cliques='instrument')
     """
     for name, value, allowed in (
@@ -212,57 +211,8 @@ def options_for(
     options: dict[str, Any] = {"graph": None if graph.is_trivial else graph}
     if solve_method == "independencies":  # estimates have signs and need no triplets
         return {**options, "method": Marginal(cliques)}
-    if solve_method == "triplet" and triplets is None and triplet_seed is not None:
-        triplets = draw_triplets(graph, triplet_seed)
     # The 2020 code averages over all triplets without screening.
     options["method"] = Triplet(_AGGREGATES[solve_method], triplets, 0.0, cliques)
     if sign_recovery == "all_positive":
         options["signs"] = dict.fromkeys(range(graph.n_sources), 1)
     return options
-
-
-def draw_triplets(graph: DependencyGraph, seed: int) -> list[tuple[int, int, int]]:
-    """Draw triplets that contain every source and are independent given the task of their first source.
-
-    Partners are drawn from the sources of the same task, unused ones first, and then from neighboring tasks.
-
-    >>> draw_triplets(DependencyGraph(6), 0)
-    [(3, 2, 5), (4, 0, 1)]
-    """
-    try:
-        rng = np.random.default_rng(seed)
-    except (TypeError, ValueError) as error:
-        raise OptionError(
-            f"`triplet_seed` must be an integer >= 0 or None; got {format_value(seed)}.",
-            parameter="triplet_seed",
-        ) from error
-    found: list[tuple[int, int, int]] = []
-    used: set[int] = set()
-    for task in range(graph.n_tasks):
-        own = rng.permutation(graph.sources_of(task)).tolist()
-        around = rng.permutation([i for t in graph.neighbors(task) for i in graph.sources_of(t)]).tolist()
-        part = graph._separated_by(task)
-        for source in own:
-            if source in used:
-                continue
-            near = [i for i in own if i not in used] + [i for i in own if i in used] + around
-            triplet = _complete(int(source), near, part)
-            if triplet is None:
-                raise OptionError(
-                    f"There is no triplet for source {source}: its task and the neighboring ones have fewer "
-                    "than three sources that are independent given the class. Use another `solve_method`."
-                )
-            found.append(triplet)
-            used.update(i for i in triplet if i in own)
-    return found
-
-
-def _complete(source: int, partners: list[int], part: NDArray[np.intp]) -> tuple[int, int, int] | None:
-    """Return the source and the first two partners that are independent of it and of each other."""
-    chosen = [source]
-    for partner in partners:
-        if part[partner] not in part[chosen]:
-            chosen.append(int(partner))
-            if len(chosen) == 3:
-                return chosen[0], chosen[1], chosen[2]
-    return None

@@ -61,8 +61,8 @@ class LabelModel:
         code: ``"lambda_4"``, ``("lambda_4", "Y_0")`` or ``(("lambda_4", "Y_0"), ("0",))``. Each triplet is
         solved for its three sources; the estimate of a source in several triplets is their mean.
     triplet_seed : int or None, default=0
-        Seed of the random triplets of ``solve_method="triplet"`` without ``triplets``. None uses the best
-        triplet of each source. No seed gives the random triplets of the 2020 code; pass them as ``triplets``.
+        Ignored: ``solve_method="triplet"`` uses the best triplet of each source instead of a random one. Pass
+        the random triplets of the 2020 code as ``triplets``.
 
     Attributes
     ----------
@@ -109,8 +109,8 @@ class LabelModel:
         L_train: ArrayLike,
         class_balance: ArrayLike | None = None,
         Y_dev: ArrayLike | None = None,
-        flip_negative: bool = True,
-        clamp: bool = True,
+        flip_negative: bool = True,  # noqa: ARG002  # old scripts pass it
+        clamp: bool = True,  # noqa: ARG002
         solve_method: SolveMethod = "triplet_mean",
         sign_recovery: SignRecovery = "all_positive",
         verbose: bool = False,
@@ -127,11 +127,9 @@ class LabelModel:
         Y_dev : array-like of shape (items, v) or None, default=None
             Gold labels of any items, -1 and +1. The class balance is their shares, with two uniform items
             added; for more than 12 tasks, the shares of each task.
-        flip_negative : bool, default=True
-            With this or ``clamp``, tables that noise makes negative are projected to probabilities with the
-            same vote rates and class balance. With neither, a negative table is an error.
-        clamp : bool, default=True
-            See ``flip_negative``.
+        flip_negative, clamp : bool, default=True
+            Ignored: tables that noise makes negative are always projected to probabilities with the same vote
+            rates and class balance.
         solve_method : {"triplet_mean", "triplet_median", "triplet", "independencies"}, \
                 default="triplet_mean"
             "independencies" needs an imbalanced class balance, and no triplets.
@@ -144,13 +142,7 @@ class LabelModel:
         """
         votes = self._read(L_train, "L_train")
         balance = read_balance(class_balance, Y_dev, self.v)
-        repair = bool(flip_negative or clamp)
-        if not repair and self._graph.source_edges:
-            raise OptionError(
-                "flip_negative=False with clamp=False is not supported with `lambda_edges`: joint tables of "
-                "dependent sources are always projected to probabilities. Use clamp=True."
-            )
-        options = options_for(self._graph, solve_method, sign_recovery, self.triplets, self.triplet_seed)
+        options = options_for(self._graph, solve_method, sign_recovery, self.triplets)
         model = NewLabelModel(class_balance=balance, **options)
         _log(verbose, "Estimating %d sources on %d items by %s", self.m, votes.n_items, solve_method)
         try:
@@ -158,8 +150,6 @@ class LabelModel:
         except (NotIdentifiableError, OptionError) as error:
             error.add_note(_RENAMED_NOTE)
             raise
-        if not repair:
-            _require_probabilities(model)
         if solve_method == "independencies" and sign_recovery == "all_positive":
             _require_better_than_random(model)
         _log(verbose, "P(vote is right): %s", np.round(model.coverage_ * model.accuracies_, 3).tolist())
@@ -233,23 +223,6 @@ class LabelModel:
 def _log(verbose: bool, message: str, *values: object) -> None:
     if verbose:
         _LOGGER.info(message, *values)
-
-
-def _require_probabilities(model: NewLabelModel) -> None:
-    """Raise an error if P(vote, Y) = (P(vote) ± (E[Y] P(votes) ± E[λY])/2)/2 is negative for a source."""
-    graph = model.graph_
-    balance = model.class_balance_.reshape(graph.n_tasks, 2)[list(graph.source_task)]
-    expected, coverage = balance[:, 1] - balance[:, 0], model.coverage_
-    accuracies = coverage * (2 * model.accuracies_ - 1)
-    rates = model.moments_.vote_counts / model.moments_.n_items
-    latent = np.column_stack([expected * coverage - accuracies, expected * coverage + accuracies]) / 2
-    below = (np.abs(latent) > rates + 1e-12).any(axis=1)
-    if below.any():
-        source = int(np.flatnonzero(below)[0])
-        raise NotIdentifiableError(
-            f"Vote rates and accuracy of source {source} contradict the class balance: a probability is "
-            "below 0. Pass the true `class_balance`, or clamp=True."
-        )
 
 
 def _require_better_than_random(model: NewLabelModel) -> None:

@@ -83,7 +83,7 @@ class FSLoss(nn.Module):
         self.buffer_capacity = read_integer("buffer_capacity", buffer_capacity, 1)
         self.update_frequency = read_integer("update_frequency", update_frequency, 1)
         chosen = read_triplets(triplets, self.m)
-        options = options_for(graph, "triplet_mean", "all_positive", chosen, None)
+        options = options_for(graph, "triplet_mean", "all_positive", chosen)
         self.sources = LabelModelLoss(
             self.m,
             window=self.buffer_capacity,

@@ -17,11 +17,13 @@ from flyingsquid._registry import distributed_votes
 from flyingsquid._values import format_count, format_list, format_value
 from flyingsquid._warnings import warn_about_sources
 from flyingsquid.exceptions import IncompatibleError, NotFittedError, OptionError, VotesError
-from flyingsquid.files.state import State
+from flyingsquid.files.state import State, write_state
 from flyingsquid.files.vote_files import read_path
 from flyingsquid.fits.base import Fit
+from flyingsquid.fits.diagnostics import Diagnostics
 from flyingsquid.models._estimator import Estimator, not_fitted
 from flyingsquid.models.validation import hint_arguments
+from flyingsquid.moments import Moments
 from flyingsquid.votes import VoteChunks, Votes, as_chunks, as_votes, one_row
 from flyingsquid.votes.arguments import item_ids, join_series, read_task_gold, read_weights
 from flyingsquid.votes.codes import Label
@@ -101,9 +103,7 @@ class VoteReader(Estimator):
 
         Files contain arrays and JSON, not pickles. Predictions of a loaded model are bit-identical.
         """
-        from flyingsquid.models import files  # it knows the estimators, which know this class
-
-        files.save(self, path)
+        write_state(path, self._to_state())
 
     @abstractmethod
     def _to_state(self) -> State:
@@ -181,18 +181,31 @@ class VoteReader(Estimator):
 
 @dataclass(frozen=True, eq=False)
 class FittedParameters:
-    """A fit and the intervals that follow from it."""
+    """A fit and values that follow from it. Subclasses have the counts that it was made from."""
 
     fit: Fit
 
     def __getstate__(self) -> dict[str, Any]:
         return vars(self).copy()  # in one step, because another thread may add a cached property
 
+    @property
+    def counts(self) -> Moments:
+        """Counts of single items."""
+        raise NotImplementedError
+
+    @property
+    def coverage(self) -> NDArray[np.float64]:
+        return np.minimum(self.counts.coverage, 1.0)
+
     @cached_property
     def interval(self) -> NDArray[np.float64]:
         interval = self.fit.accuracy_intervals()
         interval.flags.writeable = False
         return interval
+
+    @cached_property
+    def diagnostics(self) -> Diagnostics:
+        return self.fit.diagnose(self.counts)
 
 
 FittedT = TypeVar("FittedT", bound=FittedParameters)
@@ -245,8 +258,51 @@ class FitAttributes(VoteReader, Generic[FittedT, MomentsT]):
         return self.fit_.accuracies
 
     @property
+    def accuracies_interval_(self) -> NDArray[np.float64]:
+        """95% intervals of ``accuracies_``, shape (m, 2); NaN for a source or method without a formula.
+
+        ``"auto"`` and ``"weighted"`` estimate sources from their own labels. Their intervals also include
+        errors that sources share, to the extent that confusion tables do not explain the agreement of the
+        sources.
+
+        For more than two classes, the intervals of other methods cover the estimate that the method would
+        give for infinitely many items of the same kind, which differs from the truth if the method is
+        biased, as ``"agreement"`` is. They need another pass over the votes of ``fit`` (``"agreement"``) or
+        ten fits (other methods), with a fixed class balance unless the method estimates it. They are NaN
+        after ``fit_moments`` and ``partial_fit``, where only counts are available.
+
+        In sequences, n rows whose errors persist count as n (1 - r)/(1 + r) rows, with r as in ``temper``.
+        """
+        return self._fitted.interval
+
+    @property
     def confusion_(self) -> NDArray[np.float64]:
         return self.fit_.confusion.values
+
+    @property
+    def coverage_(self) -> NDArray[np.float64]:
+        return self._fitted.coverage
+
+    @property
+    def class_balance_(self) -> NDArray[np.float64]:
+        balance = self.fit_.class_balance
+        return np.asarray(balance[0] if len(balance) == 1 else balance)
+
+    @property
+    def class_balance_interval_(self) -> NDArray[np.float64]:
+        """95% intervals of ``class_balance_``; NaN if it was given, or the method has no formula.
+
+        The intervals of ``"auto"`` and ``"weighted"`` take into account that labels may be wrong. Closed
+        forms assume that sources are independent given the truth, and have no interval if a test rejects
+        that.
+        """
+        interval = self.fit_.balance_intervals()
+        return np.asarray(interval[0] if len(interval) == 1 else interval)
+
+    @property
+    def diagnostics_(self) -> Diagnostics:
+        """Suspicious sources, a test of independence, and a recommendation; computed on demand."""
+        return self._fitted.diagnostics
 
 
 class VoteEstimator(VoteReader):
@@ -382,12 +438,23 @@ class VoteEstimator(VoteReader):
 
     @overload
     def predict(
-        self, votes: InMemory, tie_break: TieBreak = ..., random_state: RandomState = ...
+        self,
+        votes: InMemory,
+        tie_break: TieBreak = ...,
+        random_state: RandomState = ...,
+        *,
+        features: Any = ...,
     ) -> NDArray[Any]: ...
 
     @overload
     def predict(
-        self, votes: Any, tie_break: TieBreak = ..., random_state: RandomState = ..., *, output: Output = ...
+        self,
+        votes: Any,
+        tie_break: TieBreak = ...,
+        random_state: RandomState = ...,
+        *,
+        features: Any = ...,
+        output: Output = ...,
     ) -> Any: ...
 
     @hint_arguments
@@ -397,6 +464,7 @@ class VoteEstimator(VoteReader):
         tie_break: TieBreak = "first",
         random_state: RandomState = None,
         *,
+        features: Any = None,
         output: Output = "numpy",
     ) -> Any:
         """Return the most probable class of each item, shape (n,); shape (n, D) for D > 1 tasks.
@@ -409,6 +477,7 @@ class VoteEstimator(VoteReader):
             (-1, or 0 if -1 is a class, or None if classes are not integers); or one of them at random.
         random_state : int, numpy.random.Generator or None, default=None
             Seed or generator for ``tie_break="random"``. None uses a new seed on every call.
+        features : as in :meth:`predict_proba`
         output : {"numpy", "pandas", "polars"}, default="numpy"
             Type of the result; ``"pandas"`` is a Series indexed by the item identifiers of the votes.
 
@@ -423,16 +492,16 @@ class VoteEstimator(VoteReader):
         {7: 'spam', 8: 'ham'}
         """
         if output != "numpy":
-            read, ids = self._read_items(votes, output)
-            labels = self.predict(read, tie_break, random_state)
+            _, ids = self._read_items(votes, output)
+            labels = self.predict(votes, tie_break, random_state, features=features)
             return to_output(labels, output, ids, label_columns(labels))
-        on_cluster = distributed_votes(votes)
+        on_cluster = distributed_votes(votes) if features is None else None
         if on_cluster is not None:
             _ = self.vote_schema_  # fitted
             return on_cluster.label(self, "predict", {"tie_break": tie_break})
         # A seed is read here and not for each chunk, or every chunk would repeat the same draws.
         rng = read_tie_generator(tie_break, random_state)
-        posterior = self.predict_proba(votes)
+        posterior = self.predict_proba(votes, features=features)
         if isinstance(posterior, Iterator):
             return (self._decided(part, tie_break, rng) for part in posterior)
         return self._decided(posterior, tie_break, rng)

@@ -13,7 +13,7 @@ from numpy.typing import ArrayLike, NDArray
 from flyingsquid._random import RandomState
 from flyingsquid._registry import distributed_votes
 from flyingsquid._table import Table
-from flyingsquid._values import format_value
+from flyingsquid._values import format_value, is_one_of
 from flyingsquid.exceptions import (
     GraphError,
     ModelFileError,
@@ -24,7 +24,6 @@ from flyingsquid.files.fields import check_fields, integer, one_of
 from flyingsquid.files.state import State
 from flyingsquid.fits.base import Assessment, Fit
 from flyingsquid.fits.concerns import concerns_about
-from flyingsquid.fits.diagnostics import Diagnostics
 from flyingsquid.fits.explanation import Explanation
 from flyingsquid.fits.summary import summarize_sources
 from flyingsquid.graph import DependencyGraph
@@ -39,9 +38,8 @@ from flyingsquid.models._base import (
     InMemory,
     VoteSchema,
     label_columns,
-    read_tie_generator,
 )
-from flyingsquid.models._state import fit_from_state, fit_to_state, options_from_meta, options_to_meta
+from flyingsquid.models.files import fit_from_state, fit_to_state, options_from_meta, options_to_meta
 from flyingsquid.moments import Moments
 from flyingsquid.solvers import FitData, Solver, check_solver
 from flyingsquid.solvers.base import Rows
@@ -282,8 +280,23 @@ class LabelModel(FitAttributes["Fitted", Moments], BatchEstimator):
         >>> model.diagnostics_.gold.n_gold
         50
         """
+        solver = self._validate()
         with self._lock:
-            self._fit(votes, gold=gold, sample_weight=sample_weight, features=features)
+            classes = validation.read_classes(self.classes, self.n_classes, votes)
+            if self.classes is not None and isinstance(votes, Votes) and classes is not None:
+                votes = votes.matched_to(classes, None)
+            needs_rows = solver.requires.rows != "unused" or is_one_of(self.class_balance, ("estimate",))
+            data = read_fit_data(
+                votes,
+                self.graph,
+                classes=classes,
+                gold=gold,
+                sample_weight=sample_weight,
+                keep_rows=needs_rows or gold is not None or isinstance(self.graph, str),
+                **self._request(),
+            )
+            read = None if features is None else _read_features(features, data, votes)
+            self._solve(solver, data, read)
         return self._warn(stacklevel=4)  # its decorator is a call, too
 
     def fit_moments(self, moments: Moments) -> Self:
@@ -300,8 +313,17 @@ class LabelModel(FitAttributes["Fitted", Moments], BatchEstimator):
         >>> bool((model.fit_moments(counts).accuracies_ == model.fit(votes).accuracies_).all())
         True
         """
+        solver = self._validate()
+        graph = validation.given_graph(self.graph, "fit_moments")
+        validation.require_moments(moments)
+        wanted = None if graph is None or graph.is_trivial else graph
+        if moments.graph != wanted:
+            raise GraphError(
+                f"`moments` must be counted for the graph of the model, {wanted}; got {moments.graph}. "
+                "Count with Moments.of(votes, graph)."
+            )
         with self._lock:
-            self._fit_moments(moments)
+            self._solve(solver, FitData(moments=moments, **self._request()))
         return self._warn()
 
     def partial_fit(
@@ -364,50 +386,13 @@ class LabelModel(FitAttributes["Fitted", Moments], BatchEstimator):
             self._state = FitState(fitted, total, labeled)
             raise
 
-    def _fit(
-        self, votes: Any, *, gold: Any = None, sample_weight: ArrayLike | None = None, features: Any = None
-    ) -> Self:
-        """Fit without warnings."""
-        solver = self._validate()
-        classes = validation.read_classes(self.classes, self.n_classes, votes)
-        if self.classes is not None and isinstance(votes, Votes) and classes is not None:
-            votes = votes.matched_to(classes, None)
-        data = read_fit_data(
-            votes,
-            self.graph,
-            classes=classes,
-            gold=gold,
-            sample_weight=sample_weight,
-            keep_rows=solver.requires.rows != "unused"
-            or gold is not None
-            or isinstance(self.graph, str)
-            or (isinstance(self.class_balance, str) and self.class_balance == "estimate"),
-            **self._request(),
-        )
-        if features is not None:
-            features = _read_features(features, data, votes)
-        return self._solve(solver, data, features)
-
-    def _fit_moments(self, moments: Moments) -> Self:
-        """Fit counts without warnings."""
-        solver = self._validate()
-        graph = validation.given_graph(self.graph, "fit_moments")
-        validation.require_moments(moments)
-        wanted = None if graph is None or graph.is_trivial else graph
-        if moments.graph != wanted:
-            raise GraphError(
-                f"`moments` must be counted for the graph of the model, {wanted}; got {moments.graph}. "
-                "Count with Moments.of(votes, graph)."
-            )
-        return self._solve(solver, FitData(moments=moments, **self._request()))
-
     def _validate(self) -> Solver:
         return validation.check_options(self.method, self.graph, self.temper)
 
     def _request(self) -> dict[str, Any]:
         return {"class_balance": self.class_balance, "signs": self.signs, "temper": self.temper}
 
-    def _solve(self, solver: Solver, data: FitData, features: Features | None = None) -> Self:
+    def _solve(self, solver: Solver, data: FitData, features: Features | None = None) -> None:
         fit = check_solver(solver, data).solve(data)
         if features is not None:
             from flyingsquid.solvers.features import add_features  # most fits have no features
@@ -420,7 +405,6 @@ class LabelModel(FitAttributes["Fitted", Moments], BatchEstimator):
         if data.has_gold and data.labeled is not None:
             fitted = replace(fitted, n_gold=data.labeled.n_labels, gold_items=data.labeled.newest())
         self._publish(fitted)
-        return self
 
     def _publish(self, fitted: Fitted) -> None:
         # One assignment: an interrupted fit leaves the model as it was.
@@ -490,20 +474,15 @@ class LabelModel(FitAttributes["Fitted", Moments], BatchEstimator):
         if joint and tie_break != "first":
             raise OptionError(f'`tie_break` must be "first" with joint=True; got {format_value(tie_break)}.')
         fit = self.fit_
-        if features is not None:
-            rng = read_tie_generator(tie_break, random_state)
-            labels = self._decided(self.predict_proba(votes, features=features), tie_break, rng)
-            ids = item_ids(votes, self.read_votes(votes))
-            return labels if output == "numpy" else to_output(labels, output, ids, label_columns(labels))
+        if not joint or len(fit.class_balance) == 1:  # a single task has nothing to be joined with
+            return super().predict(votes, tie_break, random_state, features=features, output=output)
         if output != "numpy":
             read, ids = self._read_items(votes, output)
-            labels = self.predict(read, tie_break, random_state, joint=joint)
+            labels = self.predict(read, joint=True)
             return to_output(labels, output, ids, label_columns(labels))
         on_cluster = distributed_votes(votes)
         if on_cluster is not None:
-            return on_cluster.label(self, "predict", {"tie_break": tie_break, "joint": joint})
-        if not joint or len(fit.class_balance) == 1:  # a single task has nothing to be joined with
-            return super().predict(votes, tie_break, random_state)
+            return on_cluster.label(self, "predict", {"joint": True})
         chunks = as_chunks(votes)
         if chunks is not None:
             return (self.predict(chunk, joint=True) for chunk in chunks)
@@ -625,26 +604,6 @@ class LabelModel(FitAttributes["Fitted", Moments], BatchEstimator):
         return self._fitted.n_gold
 
     @property
-    def class_balance_(self) -> NDArray[np.float64]:
-        balance = self.fit_.class_balance
-        return np.asarray(balance[0] if len(balance) == 1 else balance)
-
-    @property
-    def class_balance_interval_(self) -> NDArray[np.float64]:
-        """95% intervals of ``class_balance_``; NaN if it was given, or the method has no formula.
-
-        The intervals of ``"auto"`` and ``"weighted"`` take into account that labels may be wrong. Closed
-        forms assume that sources are independent given the truth, and have no interval if a test rejects
-        that.
-        """
-        interval = self.fit_.balance_intervals()
-        return np.asarray(interval[0] if len(interval) == 1 else interval)
-
-    @property
-    def coverage_(self) -> NDArray[np.float64]:
-        return np.minimum(self.moments_.coverage, 1.0)
-
-    @property
     def graph_(self) -> DependencyGraph:
         return self._fitted.graph
 
@@ -659,27 +618,6 @@ class LabelModel(FitAttributes["Fitted", Moments], BatchEstimator):
     @property
     def temper_(self) -> float:
         return self.fit_.temper
-
-    @property
-    def accuracies_interval_(self) -> NDArray[np.float64]:
-        """95% intervals of ``accuracies_``, shape (m, 2); NaN for a source or method without a formula.
-
-        ``"auto"`` and ``"weighted"`` estimate sources from their own labels. Their intervals also include
-        errors that sources share, to the extent that confusion tables do not explain the agreement of the
-        sources.
-
-        For more than two classes, the intervals of other methods cover the estimate that the method would
-        give for infinitely many items of the same kind, which differs from the truth if the method is
-        biased, as ``"agreement"`` is. They need another pass over the votes of ``fit`` (``"agreement"``) or
-        ten fits (other methods), with a fixed class balance unless the method estimates it. They are NaN
-        after ``fit_moments`` and ``partial_fit``, where only counts are available.
-        """
-        return self._fitted.interval
-
-    @property
-    def diagnostics_(self) -> Diagnostics:
-        """Suspicious sources, a test of independence, and a recommendation; computed on demand."""
-        return self._fitted.diagnostics
 
 
 def _read_features(features: Any, data: FitData, votes: Any) -> Features:
@@ -727,12 +665,12 @@ class Fitted(FittedParameters):
         schema = VoteSchema(moments.classes, moments.names, moments.source_names, tasks)
         return cls(fit, moments, schema, learned_graph, rows, n_gold)
 
+    @property
+    def counts(self) -> Moments:
+        return self.moments
+
     @cached_property
     def graph(self) -> DependencyGraph:
         plain = self.fit.graph or DependencyGraph(len(self.schema.source_names))
         # A learned graph that had to be left out is not the graph of the fit.
         return self.learned_graph if self.learned_graph == plain else plain
-
-    @cached_property
-    def diagnostics(self) -> Diagnostics:
-        return self.fit.diagnose(self.moments)

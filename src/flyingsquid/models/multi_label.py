@@ -38,7 +38,7 @@ from flyingsquid.graph import DependencyGraph
 from flyingsquid.models._base import read_tie_generator
 from flyingsquid.models._estimator import Estimator, not_fitted
 from flyingsquid.models._many_labels import NO_YES, naming, read_labels, read_truth, read_votes
-from flyingsquid.models._state import nested, options_from_meta, options_to_meta, unnested
+from flyingsquid.models.files import nested, options_from_meta, options_to_meta, unnested
 from flyingsquid.models.label_model import LabelModel
 from flyingsquid.models.majority_vote import MajorityVote
 from flyingsquid.moments.files import graph_from_meta

@@ -26,14 +26,15 @@ from flyingsquid.files.fields import (
     sequence_of,
 )
 from flyingsquid.files.state import State, decode_labels, encode_labels
-from flyingsquid.fits.diagnostics import Diagnostics
 from flyingsquid.fits.explanation import Explanation
 from flyingsquid.fits.files import read_array
 from flyingsquid.graph import DependencyGraph
 from flyingsquid.models import _stream, validation
-from flyingsquid.models._base import DOUBLE, VoteEstimator, VoteSchema
+from flyingsquid.models._base import DOUBLE, FitAttributes, VoteEstimator, VoteSchema
 from flyingsquid.models._estimator import not_fitted
-from flyingsquid.models._state import (
+from flyingsquid.models._stream import LOOKUP_ERRORS, ItemLookup, StreamGold
+from flyingsquid.models.drift import ChangePoint, DriftHistory, Recorder
+from flyingsquid.models.files import (
     fit_from_state,
     fit_to_state,
     nested,
@@ -42,8 +43,6 @@ from flyingsquid.models._state import (
     part_of,
     unnested,
 )
-from flyingsquid.models._stream import LOOKUP_ERRORS, ItemLookup, StreamGold
-from flyingsquid.models.drift import ChangePoint, DriftHistory, Recorder
 from flyingsquid.models.label_model import Fitted, LabelModel, Method, Source
 from flyingsquid.moments import Moments
 from flyingsquid.moments.counting import CountPlan
@@ -129,7 +128,7 @@ class _StreamState:
         self.update_lookup()
 
 
-class OnlineLabelModel(VoteEstimator):
+class OnlineLabelModel(FitAttributes[Fitted, Moments], VoteEstimator):
     """Label model for streams of votes from sources that may drift, without gold labels.
 
     The model counts the votes on recent items, and estimates the parameters from these counts at regular
@@ -338,6 +337,13 @@ class OnlineLabelModel(VoteEstimator):
         return self._stream
 
     @property
+    def _fitted(self) -> Fitted:
+        fitted = self._learned.fitted
+        if fitted is None:
+            raise not_fitted(f"The parameters are not estimated yet: {self.status_}.")
+        return fitted
+
+    @property
     def vote_schema_(self) -> VoteSchema:
         return self._learned.schema
 
@@ -383,9 +389,6 @@ class OnlineLabelModel(VoteEstimator):
     @property
     def model_(self) -> LabelModel:
         """The label model of the last refresh."""
-        fitted = self._learned.fitted
-        if fitted is None:
-            raise not_fitted(f"The parameters are not estimated yet: {self.status_}.")
         model = LabelModel(
             self.graph,
             method=self.method,
@@ -393,44 +396,8 @@ class OnlineLabelModel(VoteEstimator):
             signs=self.signs,
             temper=self.temper,
         )
-        model._publish(fitted)
+        model._publish(self._fitted)
         return model
-
-    @property
-    def accuracies_(self) -> Array:
-        return self.model_.accuracies_
-
-    @property
-    def accuracies_interval_(self) -> Array:
-        return self.model_.accuracies_interval_
-
-    @property
-    def coverage_(self) -> Array:
-        return self.model_.coverage_
-
-    @property
-    def confusion_(self) -> Array:
-        return self.model_.confusion_
-
-    @property
-    def class_balance_(self) -> Array:
-        return self.model_.class_balance_
-
-    @property
-    def class_balance_interval_(self) -> Array:
-        return self.model_.class_balance_interval_
-
-    @property
-    def diagnostics_(self) -> Diagnostics:
-        return self.model_.diagnostics_
-
-    @property
-    def method_(self) -> str:
-        return self.model_.method_
-
-    @property
-    def reason_(self) -> str:
-        return self.model_.reason_
 
     def summary(self) -> Table:
         """Return one row per source, for the window of the last refresh; as ``LabelModel.summary``."""

@@ -34,7 +34,7 @@ from flyingsquid.fits.sequences import SequenceDiagnostics, diagnose_sequences, 
 from flyingsquid.inference import combine_rows, forward_backward, viterbi
 from flyingsquid.models import validation
 from flyingsquid.models._base import FitAttributes, FitState, FittedParameters, VoteSchema, read_tie_generator
-from flyingsquid.models._state import (
+from flyingsquid.models.files import (
     fit_from_state,
     fit_to_state,
     options_from_meta,
@@ -353,21 +353,8 @@ class SequenceLabelModel(FitAttributes["FittedSequences", SequenceMoments]):
         return self._fitted.moments
 
     @property
-    def class_balance_(self) -> NDArray[np.float64]:
-        return np.asarray(self.fit_.class_balance[0])
-
-    @property
-    def class_balance_interval_(self) -> NDArray[np.float64]:
-        """95% intervals of ``class_balance_``, shape (K, 2); NaN if it was given, or unknown."""
-        return np.asarray(self.fit_.balance_intervals()[0])
-
-    @property
     def transition_(self) -> NDArray[np.float64]:
         return self._fitted.transition.matrix
-
-    @property
-    def coverage_(self) -> NDArray[np.float64]:
-        return self._fitted.coverage
 
     @property
     def excess_correlation_(self) -> NDArray[np.float64]:
@@ -380,17 +367,6 @@ class SequenceLabelModel(FitAttributes["FittedSequences", SequenceMoments]):
     @property
     def neighbor_share_(self) -> float:
         return self._fitted.neighbor_share
-
-    @property
-    def accuracies_interval_(self) -> NDArray[np.float64]:
-        """95% intervals of ``accuracies_``, shape (m, 2); NaN for a source or method without a formula.
-
-        They are the intervals of a model of single rows, which are valid if errors are independent from row
-        to row. For errors that persist, n rows count as n (1 - r)/(1 + r) rows, with r as in ``temper``. If
-        the class balance is estimated and scenes are long, the intervals are too narrow, because its
-        standard error assumes independent rows.
-        """
-        return self._fitted.interval
 
     @property
     def diagnostics_(self) -> SequenceDiagnostics:
@@ -527,15 +503,19 @@ class FittedSequences(FittedParameters):
         together = (self.transition.joint / np.outer(balance, balance)) ** self.neighbor_share
         return viterbi(evidence, lengths, np.ones_like(balance), together)
 
-    @cached_property
-    def coverage(self) -> NDArray[np.float64]:
-        return np.minimum(self.moments.rows.coverage, 1.0)
+    @property
+    def counts(self) -> Moments:
+        return self.moments.rows
 
     @cached_property
     def diagnostics(self) -> SequenceDiagnostics:
-        rows = self.fit.diagnose(self.moments.rows)
         found = diagnose_sequences(
-            rows, self.fit, self.transition, self.coverage, self.temper, self.neighbor_share
+            self.fit.diagnose(self.counts),
+            self.fit,
+            self.transition,
+            self.coverage,
+            self.temper,
+            self.neighbor_share,
         )
         return found if self.recorded_verdict is None else replace(found, verdict=self.recorded_verdict)
 

@@ -26,7 +26,7 @@ from flyingsquid.estimation.binary import (
     fit_binary,
     is_imbalanced,
 )
-from flyingsquid.estimation.conditional import CONDITIONAL, ConditionalFit
+from flyingsquid.estimation.conditional import CONDITIONAL
 from flyingsquid.estimation.drawing import draw_around_task
 from flyingsquid.estimation.errors import accuracy_errors, draw_votes, strength_errors
 from flyingsquid.estimation.gold_correction import with_gold
@@ -36,7 +36,6 @@ from flyingsquid.estimation.intervals import intervals_around
 from flyingsquid.estimation.normal import NORMAL_95
 from flyingsquid.estimation.sources import Separation
 from flyingsquid.estimation.symmetric import SYMMETRIC
-from flyingsquid.estimation.transition import effective_row, persistence_of_errors
 from flyingsquid.estimation.units import LARGEST_SYSTEM
 from flyingsquid.exceptions import GraphError, OptionError
 from flyingsquid.fits.base import Array, Assessment, Fit
@@ -50,7 +49,7 @@ from flyingsquid.fits.diagnostics import (
     persistent_errors_doubt,
     recommend,
 )
-from flyingsquid.fits.graph import GraphFit, contradiction_note, excess_by_source, gain_on_graph
+from flyingsquid.fits.graph import GraphFit, contradiction_note, gain_on_graph, resolve_temper
 from flyingsquid.fits.independent import IndependentFit
 from flyingsquid.graph import DependencyGraph
 from flyingsquid.inference import vote_shares
@@ -171,7 +170,7 @@ class Marginal(Solver):
         _check_linear(self.cliques, graph)
 
     def solve(self, data: FitData) -> Fit:
-        return solve_closed_form(data, Options("marginal", {}, 1.0, None, self.cliques), self.name)
+        return solve_closed_form(data, Options("marginal", cliques=self.cliques), self.name)
 
 
 @dataclass(frozen=True)
@@ -196,7 +195,7 @@ class Covariance(Solver):
     )
 
     def solve(self, data: FitData) -> Fit:
-        return solve_closed_form(data, Options("covariance", data.anchors, 1.0), self.name)
+        return solve_closed_form(data, Options("covariance", data.anchors), self.name)
 
 
 @dataclass(frozen=True)
@@ -230,20 +229,12 @@ class Quadratic(Solver):
 
 
 def solve_closed_form(
-    data: FitData,
-    options: Options,
-    name: str,
-    *,
-    reason: str = "",
-    rank_one: ConditionalFit | None = None,
+    data: FitData, options: Options, name: str, *, reason: str = ""
 ) -> IndependentFit | GraphFit:
-    """Fit tasks of two classes and put the parameters into a fit.
-
-    ``rank_one`` is the fit of all pairs by covariances, if it has been computed already.
-    """
+    """Fit tasks of two classes and put the parameters into a fit."""
     moments, gold = data.moments, data.gold_by_task
     if moments.graph is None:
-        found = _fit_single_task(data, options, rank_one)
+        found = _fit_single_task(data, options)
     else:
         found = fit_graph(
             moments, data.balance, options, votes=data.votes, sample_weight=data.weights, gold=gold
@@ -270,14 +261,10 @@ def solve_closed_form(
     if found.graph is None:
         return IndependentFit(**common, findings=found.tasks[0].fit.findings)
     excess = tuple(pair.excess for pair in found.pairs)
-    temper = data.temper
-    if isinstance(temper, str):
-        by_source = np.nan_to_num(excess_by_source(excess, found.graph))
-        temper = effective_row(persistence_of_errors(by_source, moments.coverage))
     return GraphFit(
         **common,
         graph=found.graph,
-        temper=1.0 if temper is None else float(temper),
+        temper=resolve_temper(data.temper, excess, found.graph, moments.coverage),
         units=found.units,
         clique_tables=found.tables,
         edge_excess=excess,
@@ -285,29 +272,20 @@ def solve_closed_form(
     )
 
 
-def _fit_single_task(data: FitData, options: Options, rank_one: ConditionalFit | None) -> BinaryTasks:
+def _fit_single_task(data: FitData, options: Options) -> BinaryTasks:
     """Fit one task whose sources are independent given the truth."""
-    moments, method = data.moments, options.method
+    moments = data.moments
     every, balance = tuple(range(moments.n_sources)), data.balance.tasks[0]
     gold = None if data.gold_by_task is None else data.gold_by_task[0]
     evidence = Evidence(moments, data.votes, data.weights, gold, Separation.independent(len(every)))
     voting = np.count_nonzero(moments.vote_counts.sum(axis=1) > 0)
-    if voting < 3 and method in SYMMETRIC and method != "marginal" and is_imbalanced(balance):
+    if voting < 3 and options.method in SYMMETRIC and options.method != "marginal" and is_imbalanced(balance):
         # An imbalanced class balance takes the place of a third source.
         check_unused_options(moments, every, options)
-        method = "marginal"
-    fit = fit_binary(
-        evidence,
-        balance,
-        method=method,
-        anchors=options.anchors,
-        screen=options.screen,
-        triplets=options.triplets if method == options.method else None,
-        capped=options.cliques != "linear",  # the paper's system has no such limit
-        rank_one=rank_one,
-    )
-    fit = with_gold(fit, evidence, method=method, screen=options.screen)
-    return BinaryTasks(None, (TaskFit(every, every, method, fit),))
+        options = replace(options, method="marginal", triplets=None)
+    fit = fit_binary(evidence, balance, options)
+    fit = with_gold(fit, evidence, method=options.method, screen=options.screen)
+    return BinaryTasks(None, (TaskFit(every, every, options.method, fit),))
 
 
 def _accuracies(found: BinaryTasks, moments: Moments) -> Array:

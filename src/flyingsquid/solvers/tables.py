@@ -1,8 +1,11 @@
-"""Confusion tables for any number of classes: agreement, EM, three views, one class against the rest."""
+"""Confusion tables for any number of classes: agreement, EM, three views, one class against the rest.
+
+On a dependency graph, EM starts from three views.
+"""
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import Any, ClassVar
 
@@ -10,21 +13,29 @@ import numpy as np
 from numpy.typing import NDArray
 
 from flyingsquid._values import format_value
+from flyingsquid.estimation.agreement import PASSES, EMVotes
 from flyingsquid.estimation.confusion import ManyFit, fit_many
-from flyingsquid.estimation.em import EMVotes
-from flyingsquid.estimation.errors import agreement_errors, count_gold, group_errors, select_items
+from flyingsquid.estimation.errors import agreement_errors, group_errors
+from flyingsquid.estimation.gold import ManyGold
+from flyingsquid.estimation.graph_moments import expected_tables, expected_units
+from flyingsquid.estimation.graph_tables import ManyGraphFit, fit_many_graph, with_task_tables, with_units
 from flyingsquid.exceptions import NotIdentifiableError, OptionError
 from flyingsquid.fits.base import Array, Assessment, Fit
 from flyingsquid.fits.concerns import silent_sources_concern
+from flyingsquid.fits.graph import GraphFit, emissions_from_tables, resolve_temper
 from flyingsquid.fits.independent import IndependentFit
-from flyingsquid.moments import Moments
+from flyingsquid.inference import sum_product, with_own_evidence
+from flyingsquid.moments import ConfusionTables, Moments
 from flyingsquid.solvers.base import FitData, Requires, Solver
 from flyingsquid.solvers.closed_form import Covariance, Marginal, Quadratic, Triplet
-from flyingsquid.solvers.graph_tables import solve_tables_on_graph
+from flyingsquid.votes import Votes
 
 _BINARY_SOLVERS: dict[str, type[Solver]] = {
     solver.name: solver for solver in (Triplet, Covariance, Quadratic, Marginal)
 }
+
+_BY_PASSES = "by the labels of ten passes over the votes"
+_UNIFORM = "uniform, the default of the method"
 
 
 @dataclass(frozen=True)
@@ -149,53 +160,33 @@ def solve_tables(
             "`class_balance` must be numbers or None for more than two classes if only distinct rows are "
             "available; got 'estimate'. Pass the votes as an array to estimate it."
         )
-    options: dict[str, Any] = {"method": name, "multiclass": "native", "screen": 1.0}
+    options: dict[str, Any] = {"method": name}
     if one_vs_rest is not None:
         options = {
-            "method": _route_of(one_vs_rest),
-            "multiclass": "one_vs_rest",
+            "method": one_vs_rest.aggregate if isinstance(one_vs_rest, Triplet) else one_vs_rest.name,
             "screen": float(getattr(one_vs_rest, "screen", 1.0)),
         }
+        reason, gold = reason or "one class against the rest", None
     over = EMVotes(data.votes, data.weights, None if data.gold is None else data.gold[:, 0])
-    found = fit_many(
-        moments,
-        data.balance.tasks[0],
-        votes=over.votes,
-        sample_weight=over.weights,
-        gold=gold,
-        known=over.known,
-        **options,
-    )
-    return _as_fit(found, data, name, reason or found.reason, over, options)
-
-
-def _as_fit(
-    found: ManyFit, data: FitData, name: str, reason: str, over: EMVotes, options: dict[str, Any]
-) -> IndependentFit:
+    found = fit_many(moments, data.balance.tasks[0], over, gold=gold, **options)
     assessment = Assessment()
     # Standard errors compare groups of items, which distinct rows do not provide.
     if over.votes is not None and (data.rows == "all" or name == "agreement"):
-        assessment = RefitAssessment(moments=data.moments, found=found, over=over, options=options)
+        assessment = RefitAssessment(moments=moments, found=found, over=over, gold=gold, options=options)
     return IndependentFit(
-        classes=data.moments.classes,
-        source_names=data.moments.source_names,
+        classes=moments.classes,
+        source_names=moments.source_names,
         method=name,
         reason=reason,
         balance_note=found.balance_note,
         class_balance=found.balance[None, :],
         accuracies=found.accuracies,
         confusion=found.tables,
-        concerns=silent_sources_concern(data.moments),
-        gold=found.gold,
+        concerns=silent_sources_concern(moments),
+        gold=gold,
         silence_counts=found.silence_counts,
         assessment=assessment,
     )
-
-
-def _route_of(solver: Solver) -> str:
-    if isinstance(solver, Triplet):
-        return solver.aggregate
-    return solver.name
 
 
 @dataclass(frozen=True, eq=False, kw_only=True)
@@ -208,6 +199,7 @@ class RefitAssessment(Assessment):
     moments: Moments
     found: ManyFit
     over: EMVotes
+    gold: ManyGold | None
     options: dict[str, Any]
 
     @cached_property
@@ -216,23 +208,15 @@ class RefitAssessment(Assessment):
         unknown = np.full(moments.n_sources, np.nan)
         if over.votes is None:
             return unknown
-        if found.method == "agreement" and found.gold is None:
+        if found.method == "agreement" and self.gold is None:
             return agreement_errors(moments, over, found.balance)
         # A learned balance is learned again; others are kept.
         balance = None if found.learned_balance else found.balance
 
         def refit(rows: NDArray[np.intp]) -> Array:
-            part = select_items(over, rows)
-            gold = count_gold(part)
-            return fit_many(
-                Moments.of(part.votes, sample_weight=part.weights),
-                balance,
-                votes=part.votes,
-                sample_weight=part.weights,
-                gold=gold,
-                known=None if gold is None else part.known,
-                **self.options,
-            ).accuracies
+            part = over.select(rows)
+            counts = Moments.of(part.votes, sample_weight=part.weights)
+            return fit_many(counts, balance, part, gold=part.gold, **self.options).accuracies
 
         try:
             errors = group_errors(refit, over.votes.n_items)
@@ -246,3 +230,83 @@ class RefitAssessment(Assessment):
 
     def __reduce__(self) -> tuple[Any, ...]:
         return Assessment, (self._errors,)
+
+
+# ---------------------------------------------------------------------- dependency graphs
+
+
+def solve_tables_on_graph(data: FitData, start: str, *, passes: bool | None = None) -> GraphFit:
+    """Fit K classes on a graph.
+
+    Parameters
+    ----------
+    data : FitData
+    start : {"decomposition", "em", "em_if_dense"}
+        Start if three views fail on a task: the first raises an error, the others use agreement with EM
+        passes, the last only if there are enough votes.
+    passes : bool, optional
+        Whether to make EM passes from there; by default unless ``start`` is "decomposition".
+    """
+    moments, balance = data.moments, data.balance
+    if data.votes is None:
+        raise OptionError(
+            f"A graph with {moments.n_classes} classes needs the votes themselves, and only counts are "
+            "available; call fit(votes)."
+        )
+    found = fit_many_graph(data.votes, data.weights, moments, balance, method=start)
+    temper = resolve_temper(data.temper, found.excess, found.graph, moments.coverage)
+    reason = found.reason
+    if start != "decomposition" if passes is None else passes:
+        found = refine_on_graph(found, data.votes, data, temper)
+    return GraphFit(
+        classes=moments.classes,
+        source_names=moments.source_names,
+        method=found.method,
+        reason=reason,
+        balance_note=found.balance_note,
+        class_balance=found.balance,
+        accuracies=found.accuracies,
+        confusion=ConfusionTables.of(found.tables),
+        concerns=silent_sources_concern(moments),
+        graph=found.graph,
+        temper=temper,
+        units=found.units,
+        clique_tables=found.task_tables,
+        silence_counts=True,
+        edge_excess=found.excess,
+        mismatch=found.mismatch,
+    )
+
+
+def refine_on_graph(fit: ManyGraphFit, votes: Votes, data: FitData, temper: float) -> ManyGraphFit:
+    """Return the fit after EM passes over the votes, with other tasks' evidence tempered."""
+    graph, n_classes, balance = fit.graph, votes.n_classes, data.balance
+    weights = np.ones(votes.n_items) if data.weights is None else np.asarray(data.weights, np.float64)
+    by_views = np.array([route == "views" for route in fit.routes])
+    spared = np.array([route == "agreement" for route in fit.routes])
+    kept = spared[list(graph.source_task)]
+    given = isinstance(balance.tasks[0], np.ndarray)
+    if spared.all():
+        return replace(fit, method="agreement", balance_note=fit.balance_note if given else _UNIFORM)
+    for _ in range(PASSES):
+        emissions = emissions_from_tables(graph, fit.tables, fit.balance, fit.units, silence_counts=True)
+        evidence = emissions.evidence(votes.codes)
+        posterior, _ = sum_product(temper * evidence, graph._task_tree, fit.task_tables)
+        posterior = with_own_evidence(posterior, evidence, temper) * weights[:, None, None]
+        as_voted = (posterior.sum(axis=0) + 1) / (weights.sum() + n_classes)
+        as_voted[spared] = fit.balance[spared]
+        settled = [
+            known if isinstance(known, np.ndarray) else row
+            for known, row in zip(balance.tasks, as_voted, strict=True)
+        ]
+        tables = expected_tables(votes.codes, posterior, graph, by_views)
+        tables[kept] = fit.tables[kept]
+        units = expected_units(votes.codes, posterior, graph, tables, by_views)
+        units = tuple(
+            old if spared[graph.source_task[old.sources[0]]] else new
+            for old, new in zip(fit.units, units, strict=True)
+        )
+        fit = replace(fit, balance=np.stack(settled), tables=with_units(tables, units), units=units)
+        # Not from the labels, because those of neighbors share the errors that persist from task to task.
+        fit = with_task_tables(fit, data.moments, as_voted, balance.joint)
+    return replace(fit, method="em", balance_note=fit.balance_note if given else _BY_PASSES)

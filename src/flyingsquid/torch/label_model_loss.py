@@ -25,16 +25,18 @@ from flyingsquid.models.label_model import Method
 from flyingsquid.moments import Moments
 from flyingsquid.moments.counting import CountPlan
 from flyingsquid.moments.pairs import are_pairs_sparse
-from flyingsquid.torch.counting import (
-    count_shapes,
-    count_votes,
-    gather_over_processes,
-    moments_of_counts,
-    sum_over_processes,
-)
-from flyingsquid.torch.posterior import float_dtype, posterior, vote_shares
 from flyingsquid.torch.soft_cross_entropy import Reduction, SoftCrossEntropy, require_logits
 from flyingsquid.torch.solver import LossSolver, Solved
+from flyingsquid.torch.tensors import (
+    count_shapes,
+    count_votes,
+    float_dtype,
+    gather_over_processes,
+    moments_of_counts,
+    posterior,
+    sum_over_processes,
+    vote_shares,
+)
 
 _INTEGERS = (torch.uint8, torch.int8, torch.int16, torch.int32, torch.int64)
 

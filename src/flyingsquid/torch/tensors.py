@@ -1,20 +1,108 @@
-"""P(Y | votes) in torch operations on the device of the votes, equal to ``LabelModel.predict_proba``."""
+"""Counts and posteriors of votes in torch operations, on the device of the votes.
+
+The counts are the same integers as those of ``Moments.of``, summed over processes. The posteriors are those
+of ``LabelModel.predict_proba``.
+"""
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+from contextlib import AbstractContextManager, nullcontext
 from typing import Any
 
 import numpy as np
 import torch
 from numpy.typing import NDArray
-from torch import Tensor
+from torch import Tensor, distributed
 
 from flyingsquid.fits import PosteriorParameters
 from flyingsquid.inference import Correction, Emissions, Mixture
 from flyingsquid.inference.correction import LEAST_PROBABILITY
 from flyingsquid.inference.junction_tree import Step, plan
 from flyingsquid.inference.weighted import EVEN_VOTE, TableTerm
-from flyingsquid.torch.counting import full_precision, unit_numbers
+from flyingsquid.moments import Moments
+from flyingsquid.moments.moments import moments_from_tables
+from flyingsquid.moments.counting import CountPlan
+from flyingsquid.votes import REASONS
+
+# Below 2**24, up to which float32 counts exactly.
+_CHUNK_ROWS = 1 << 20
+
+
+def full_precision(device: torch.device) -> AbstractContextManager[object]:
+    """Return a context without autocast, which would multiply in bfloat16 and count exactly only to 256."""
+    if not torch.amp.is_autocast_available(device.type):
+        return nullcontext()
+    return torch.autocast(device_type=device.type, enabled=False)
+
+
+def count_shapes(plan: CountPlan, n_classes: int) -> list[tuple[int, ...]]:
+    """Return the shapes of all counts of a plan: the number of items, every pair set, every unit."""
+    return [(1,), *plan.shapes(n_classes)]
+
+
+@torch.no_grad()
+def count_votes(votes: Tensor, plan: CountPlan, n_classes: int) -> Tensor:
+    """Return all counts in one flat int64 tensor, in the order of :func:`count_shapes`.
+
+    ``votes`` are integers of shape (b, m), with -1 for no vote. Time O(b · Σ (K · block)²), on the device.
+    """
+    total = _count(votes[:_CHUNK_ROWS], plan, n_classes)
+    for start in range(_CHUNK_ROWS, len(votes), _CHUNK_ROWS):
+        total += _count(votes[start : start + _CHUNK_ROWS], plan, n_classes)
+    return total
+
+
+def _count(votes: Tensor, plan: CountPlan, n_classes: int) -> Tensor:
+    with full_precision(votes.device):
+        parts = [torch.tensor([len(votes)], device=votes.device)]
+        hots = []
+        for sources in plan.pair_sets:
+            columns = votes if len(sources) == votes.shape[1] else votes[:, list(sources)]
+            hot = _one_hot(columns, n_classes)
+            pairs = (hot.T @ hot).reshape(n_classes, len(sources), n_classes, len(sources))
+            parts.append(pairs.transpose(1, 2).reshape(-1).to(torch.int64))
+            hots.append(hot)
+        for unit, at in zip(plan.units, plan.unit_sets, strict=True):
+            states = _unit_states(votes[:, list(unit)], n_classes)
+            with_votes = torch.cat([torch.ones_like(hots[at][:, :1]), hots[at]], dim=1)
+            parts.append((states.T @ with_votes).reshape(-1).to(torch.int64))
+    return torch.cat(parts)
+
+
+def _one_hot(votes: Tensor, n_classes: int) -> Tensor:
+    """Return one-hot votes of shape (b, K m) with class-major columns; no vote is all zeros."""
+    classes = torch.arange(n_classes, device=votes.device)
+    return (votes[:, None, :] == classes[:, None]).flatten(1).to(torch.float32)
+
+
+def unit_numbers(votes: Tensor, n_classes: int) -> Tensor:
+    """Return the joint votes of a unit as numbers, shape (b,), with the first source as lowest digit."""
+    powers = (n_classes + 1) ** torch.arange(votes.shape[1], device=votes.device)
+    # Not a matrix product, which exists for integers on the CPU only.
+    return ((votes.long() + 1) * powers).sum(dim=1)
+
+
+def _unit_states(votes: Tensor, n_classes: int) -> Tensor:
+    size = (n_classes + 1) ** votes.shape[1]
+    numbers = torch.arange(size, device=votes.device)
+    return (unit_numbers(votes, n_classes)[:, None] == numbers).to(torch.float32)
+
+
+def moments_of_counts(flat: NDArray[np.int64], plan: CountPlan, n_classes: int) -> Moments:
+    """Return the counts of :func:`count_votes` as ``Moments``."""
+    (n_items,), *tables = _split(flat, count_shapes(plan, n_classes))
+    missing = np.zeros((plan.n_sources, len(REASONS) - 1), np.int64)
+    return moments_from_tables(plan, int(n_items), tables, missing, tuple(range(n_classes)))
+
+
+def _split(flat: NDArray[np.int64], shapes: Sequence[tuple[int, ...]]) -> list[NDArray[np.int64]]:
+    ends = np.cumsum([int(np.prod(shape)) for shape in shapes])
+    parts = np.split(flat, ends[:-1])
+    return [part.reshape(shape).copy() for part, shape in zip(parts, shapes, strict=True)]
+
+
+# ---------------------------------------------------------------------- posteriors
 
 
 @torch.no_grad()
@@ -181,3 +269,37 @@ def _score(step: Step, scaled: Tensor) -> Tensor:
 def _reduce_over(reduce: object, values: Tensor, axes: tuple[int, ...]) -> Tensor:
     """Reduce over some axes and keep them with length 1; for torch an empty list means all axes."""
     return reduce(values, dim=axes, keepdim=True) if axes else values  # type: ignore[operator]
+
+
+# ---------------------------------------------------------------------- processes
+
+
+def sum_over_processes(counts: Tensor, group: Any) -> Tensor:
+    """Return the sum of integer counts over all processes, the same on every rank."""
+    if _n_processes(group) > 1:
+        distributed.all_reduce(counts, op=distributed.ReduceOp.SUM, group=group)
+    return counts
+
+
+def gather_over_processes(rows: Tensor, group: Any) -> Tensor:
+    """Return the rows of all processes in the order of ranks, shape (sum of b, m); b may differ."""
+    world = _n_processes(group)
+    if world == 1:
+        return rows
+    size = torch.tensor([len(rows)], device=rows.device)
+    sizes = [torch.empty_like(size) for _ in range(world)]
+    distributed.all_gather(sizes, size, group=group)
+    largest = int(torch.cat(sizes).max())
+    # all_gather needs tensors of one size.
+    padded = torch.full((largest, rows.shape[1]), -1, dtype=rows.dtype, device=rows.device)
+    padded[: len(rows)] = rows
+    parts = [torch.empty_like(padded) for _ in range(world)]
+    distributed.all_gather(parts, padded, group=group)
+    return torch.cat([part[: int(n)] for part, n in zip(parts, sizes, strict=True)])
+
+
+def _n_processes(group: Any) -> int:
+    """Return the number of processes; 1 if ``torch.distributed`` is not in use."""
+    if not (distributed.is_available() and distributed.is_initialized()):
+        return 1
+    return int(distributed.get_world_size(group))
