@@ -262,8 +262,8 @@ def render(results: dict[str, Any]) -> str:
         "## Judges without a shared bias",
         "",
         f"Simulated judges that are independent given the truth, in two orders, {SIMULATED} panels each. "
-        "`same`: probability that the second answer repeats the first one. `position`: largest share of items "
-        "decided by position. Differences with their standard errors over panels.",
+        "`same`: probability that the second answer repeats the first one. `position`: largest share of "
+        "items decided by position. Differences with their standard errors over panels.",
         "",
         "| items | judges | same | position | majority vote | no structure | orders declared | difference |",
         "| ---: | ---: | ---: | ---: | ---: | ---: | ---: | ---: |",

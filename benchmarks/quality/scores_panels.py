@@ -332,8 +332,8 @@ The median takes {distinct} different values. Tau-b leaves out pairs that tie, a
 about close items, so it favors coarse estimates: rounding alone changes it more than the choice of the
 method. If ties are broken at random, the median is as good as the mean, and `predict` is {gain:.3f} above
 both. Rounded alike, `predict` is above the median, too. Without rounding, `predict` is below the median, and
-`predict_class` is above it in steps of 5 and of 10. With other steps, its tau-b is {steps}. The standard error
-of the difference between `predict` and the median is {error:.3f} (bootstrap over texts).
+`predict_class` is above it in steps of 5 and of 10. With other steps, its tau-b is {steps}. The
+standard error of the difference between `predict` and the median is {error:.3f} (bootstrap over texts).
 
 The last three rows are robust estimates that were tried instead of `predict`: the posterior mean if noise has
 the heavy tails of `predict_class`, the median of scores weighted by `weights_`, and the same model of the
