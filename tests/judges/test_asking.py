@@ -48,7 +48,7 @@ def test_fewer_calls_for_nearly_the_same_labels():
     everybody = fs.LabelModel().fit(votes_of_everybody())
     full = accuracy_of(everybody.predict_proba(votes_of_everybody()).argmax(axis=1), N)
     assert accuracy_of(asking.probabilities.argmax(axis=1), N) > full - 0.06
-    assert set(asking.outcomes) <= {"pilot", "certain", "settled", "everybody asked"}
+    assert set(asking.outcomes) <= {"pilot", "certain", "settled", "all asked"}
     assert (asking.outcomes == "pilot").sum() == 80
     # Asked cells hold what the judges said, all others are marked.
     is_asked = np.array([[(name, i) in log.calls for name in NAMES] for i in range(N)])
@@ -89,7 +89,7 @@ def test_stop_at_one_asks_everybody_as_without_it():
     for name, counts in plain.counts.items():
         np.testing.assert_array_equal(counts, adaptive.counts[name])
     assert plain.asking is None
-    assert (adaptive.asking.outcomes == "everybody asked").all()
+    assert (adaptive.asking.outcomes == "all asked").all()
     assert adaptive.asking.saved == 0
     np.testing.assert_allclose(
         adaptive.asking.probabilities, fs.LabelModel().fit(plain.votes).predict_proba(plain.votes)

@@ -130,27 +130,22 @@ def test_spread_items_do_not_follow_a_period(period):
 
 
 def test_settled_labels_change_as_rarely_as_intended():
-    """Random scores and changes whose probability is the score: the realized share is the target."""
+    """Changes whose log odds are the scores: the realized share is the target."""
     rng = np.random.default_rng(0)
-
-    def draw(n):
-        scores = np.sort(rng.uniform(0, 0.6, (n, 8)), axis=1)[:, ::-1]
-        return scores, rng.random(scores.shape) < scores
-
-    scores, changed = draw(4_000)
-    threshold = settled_score(scores, changed, np.ones(scores.shape, bool), 0.05)
-    new, new_changed = draw(4_000)
-    stops = new <= threshold
+    chance = np.sort(rng.uniform(0, 0.6, (4_000, 8)), axis=1)[:, ::-1]
+    changed = rng.random(chance.shape) < chance
+    scores = np.log(chance / (1 - chance))
+    stops = scores <= settled_score(scores, np.ones(scores.shape, bool), 0.05)
     first = stops.argmax(axis=1)
-    realized = new_changed[np.arange(4_000), first][stops.any(axis=1)].mean()
-    assert realized == pytest.approx(0.05, abs=0.015)
+    realized = changed[np.arange(4_000), first][stops.any(axis=1)].mean()
+    assert realized == pytest.approx(0.05, abs=0.01)
 
 
-def test_nothing_is_settled_without_proof():
-    scores, changed = np.full((10, 2), 0.1), np.zeros((10, 2), bool)
-    assert settled_score(scores, changed, np.ones((10, 2), bool), 0.01) == -np.inf
-    assert settled_score(scores, changed, np.zeros((10, 2), bool), 0.5) == -np.inf
-    assert settled_score(scores, changed, np.ones((10, 2), bool), 0.0) == -np.inf
+def test_nothing_is_settled_without_a_stage_or_if_all_labels_may_change():
+    scores, stages = np.full((10, 2), -3.0), np.ones((10, 2), bool)
+    assert settled_score(scores, stages, 0.05) == -3.0
+    assert settled_score(scores, ~stages, 0.05) == -np.inf
+    assert settled_score(scores, stages, 0.01) == -np.inf
 
 
 def test_changes_are_predicted_from_error_and_number_of_judges():

@@ -220,11 +220,11 @@ def panel_report(
     >>> import flyingsquid as fs
     >>> rng = np.random.default_rng(0)
     >>> y = rng.integers(0, 2, 400)
-    >>> right = rng.random((400, 4, 2)) < [[0.9], [0.8], [0.8], [0.5]]
+    >>> right = rng.random((400, 5, 2)) < [[0.97], [0.9], [0.9], [0.9], [0.5]]
     >>> votes = fs.Votes.from_panel(np.where(right, y[:, None, None], 1 - y[:, None, None]))
-    >>> report = fs.analysis.panel_report(votes, costs={f"judge {j}": 0.01 for j in range(4)})
+    >>> report = fs.analysis.panel_report(votes, costs={f"judge {j}": 0.01 for j in range(5)})
     >>> report.redundant, report.cost
-    ((), 32.0)
+    (('judge 1', 'judge 3', 'judge 4'), 40.0)
     """
     structure = _require_structure(votes)
     if model is None:

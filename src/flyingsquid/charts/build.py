@@ -271,19 +271,19 @@ def learning_curve_chart(curve: LearningCurve) -> LineChart:
 
 
 def asking_chart(found: AskingSimulation) -> LineChart:
-    """Describe accuracy against the cost of asking, round by round, next to asking everybody."""
-    measure = "correct on gold labels" if found.is_scored else "same label as asking everybody"
+    """Describe accuracy against the cost of asking, round by round, next to asking all judges."""
+    measure = "correct on gold labels" if found.is_scored else "same label as asking all judges"
     whole = np.array([found.cost[0], found.asking.full_cost])
     share = found.cost[-1] / found.asking.full_cost
     return LineChart(
         title="How many calls do the labels need?",
         description=(
-            f"{found.accuracy[-1]:.1%} {measure} with {share:.0%} of the cost of asking everybody, which "
+            f"{found.accuracy[-1]:.1%} {measure} with {share:.0%} of the cost of asking all judges, which "
             f"gives {found.full_accuracy:.1%}."
         ),
         lines=(
             Line(f"adaptive asking: {measure}", found.cost, found.accuracy),
-            Line("asking everybody", whole, np.full(2, found.full_accuracy), tone="other"),
+            Line("asking all judges", whole, np.full(2, found.full_accuracy), tone="other"),
         ),
         x_label="cost",
         y_label="",

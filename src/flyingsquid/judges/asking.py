@@ -33,7 +33,7 @@ class Asking:
     outcomes : array of n str
         Reason why asking stopped for each item: ``"pilot"`` (all were asked first), ``"certain"`` (its
         estimated error is below the target), ``"settled"`` (asking the others would hardly change its
-        label), ``"everybody asked"`` or ``"out of budget"``.
+        label), ``"all asked"`` or ``"out of budget"``.
     probabilities : array of shape (n, K)
         P(Y = k | votes) by the label model of the run, which takes the pilot into account.
     n_asked : integer array of shape (n,)
@@ -69,7 +69,7 @@ class Asking:
 
     @property
     def saved(self) -> float:
-        """Share of the cost of asking everybody that was not spent; negative if retries cost more."""
+        """Share of the cost of asking all judges that was not spent; negative if retries cost more."""
         return 1 - self.cost / self.full_cost
 
     def summary(self) -> Table:
@@ -116,9 +116,9 @@ class AskingSimulation:
         Cost after each round, from the pilot to the end.
     accuracy : array of shape (r,)
         Share of correct labels after each round; without ``y``, share of labels that agree with those of
-        asking everybody.
+        asking all judges.
     full_accuracy : float
-        The same after asking everybody.
+        The same after asking all judges.
     is_scored : bool
         Whether gold labels ``y`` were given.
 
@@ -139,16 +139,16 @@ class AskingSimulation:
     is_scored: bool
 
     def summary(self) -> Table:
-        """Return a table with cost and accuracy after each round, and of asking everybody."""
+        """Return a table with cost and accuracy after each round, and of asking all judges."""
         from flyingsquid._table import Table  # noqa: PLC0415
 
-        measure = "accuracy" if self.is_scored else "agreement with asking everybody"
+        measure = "accuracy" if self.is_scored else "agreement with asking all"
         share = self.cost / self.asking.full_cost
         rows: list[tuple[Scalar, ...]] = [
             ("pilot" if at == 0 else f"round {at}", float(cost), float(share[at]), float(self.accuracy[at]))
             for at, cost in enumerate(self.cost)
         ]
-        rows.append(("everybody", self.asking.full_cost, 1.0, self.full_accuracy))
+        rows.append(("all asked", self.asking.full_cost, 1.0, self.full_accuracy))
         columns = ("after", "cost", "share of full cost", measure)
         return Table(columns, tuple(rows), formats=("", ",.10g", ".0%", ".1%"))
 
@@ -213,8 +213,8 @@ def simulate_asking(
     )
     planner = Planner(read.classes, read.source_names, can_ask, options, known)
     full = np.where(can_ask, codes, ABSTAIN)
-    everybody = _labels_of_everybody(read, full, known)
-    truth = everybody if truth is None else truth
+    asked_all = _labels_if_all_asked(read, full, known)
+    truth = asked_all if truth is None else truth
     seen = np.where(can_ask, NOT_ASKED, ABSTAIN).astype(codes.dtype)
     spent, spending, scores = 0.0, [], []
 
@@ -246,7 +246,7 @@ def simulate_asking(
         report,
         np.array(spending),
         accuracy,
-        _accuracy(np.eye(len(read.classes))[everybody], truth),
+        _accuracy(np.eye(len(read.classes))[asked_all], truth),
         y is not None,
     )
 
@@ -271,7 +271,7 @@ def _accuracy(posterior: Array, truth: NDArray[Any]) -> float:
     return float(np.mean(posterior.argmax(axis=1)[known] == truth[known])) if known.any() else math.nan
 
 
-def _labels_of_everybody(read: Votes, codes: NDArray[Any], gold: NDArray[Any] | None) -> NDArray[np.intp]:
+def _labels_if_all_asked(read: Votes, codes: NDArray[Any], gold: NDArray[Any] | None) -> NDArray[np.intp]:
     votes = Votes(codes, read.classes, read.source_names)
     known = None if gold is None or gold.max() < 0 else gold[:, None]
     fit = Auto().solve(FitData(moments=Moments.of(votes), votes=votes, rows="all", gold=known))

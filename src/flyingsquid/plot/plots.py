@@ -313,7 +313,7 @@ def plot_learning_curve(curve: LearningCurve, axis: Any = None) -> Any:
 
 
 def plot_asking(found: AskingSimulation, axis: Any = None) -> Any:
-    """Plot accuracy against cost, as judges are asked round by round, next to asking everybody.
+    """Plot accuracy against cost, as judges are asked round by round, next to asking all judges.
 
     Parameters
     ----------

@@ -22,8 +22,7 @@ from flyingsquid.reports.labels import (
 from flyingsquid.reports.overview import method_section, summary_section
 from flyingsquid.reports.page import render_page
 from flyingsquid.reports.pairs import agreement_section, dependencies_section
-from flyingsquid.reports.panel import panel_section
-from flyingsquid.reports.sources import drift_section, missing_section, sources_section
+from flyingsquid.reports.sources import drift_section, missing_section, panel_section, sources_section
 from flyingsquid.reports.study import Study, make_study
 
 _SECTIONS = (

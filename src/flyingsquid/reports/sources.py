@@ -1,4 +1,4 @@
-"""Sections about single sources: charts and a table, missing votes, changes over time."""
+"""Sections about single sources: charts and a table, judges of a panel, missing votes, changes over time."""
 
 from __future__ import annotations
 
@@ -7,15 +7,17 @@ from typing import Literal
 
 import numpy as np
 
+from flyingsquid._table import Scalar
 from flyingsquid._values import format_count
 from flyingsquid._warnings import capture_source_warnings
+from flyingsquid.analysis.panels import panel_report
 from flyingsquid.charts.build import accuracy_chart, coverage_chart, drift_charts
 from flyingsquid.charts.kinds import Layer, LayeredBarChart, Tone
 from flyingsquid.exceptions import FlyingSquidError
 from flyingsquid.models import OnlineLabelModel
 from flyingsquid.models.drift import DriftHistory
 from flyingsquid.reports.escape import escape_name, escape_text
-from flyingsquid.reports.page import Section, grid
+from flyingsquid.reports.page import Section, grid, table
 from flyingsquid.reports.study import MOST_SHOWN, Study
 from flyingsquid.reports.svg import chart_figure, panels_figure
 from flyingsquid.votes import Votes
@@ -28,6 +30,19 @@ _HEADINGS = {
     "precision": "Accuracy on gold labels",
     "polarity": "Votes for",
     "flags": "Remarks",
+}
+_PANEL_HEADINGS = {
+    "judge": "Judge",
+    "sources": "Sources",
+    "accuracy": "Accuracy, estimated",
+    "gold_accuracy": "Accuracy on gold labels",
+    "self_agreement": "Self-agreement, orders swapped",
+    "position_bias": "Position bias",
+    "retest": "Same answer when repeated",
+    "accuracy_at_most": "Accuracy at most",
+    "refused": "Without a usable answer",
+    "changes": "Labels changed without it",
+    "cost": "Cost",
 }
 _SHARES = {"coverage", "overlaps", "conflicts", "precision", "accuracy"}
 # Columns of text, and how much of them is shown.
@@ -223,3 +238,36 @@ def _history(votes: Votes, method: Literal["triplet", "auto"]) -> DriftHistory:
         for start in range(0, n, step):
             online.partial_fit(votes[start : start + step])
         return online.history_
+
+
+# ---------------------------------------------------------------------- panels of judges
+
+
+def panel_section(study: Study) -> Section:
+    """Return a table of the judges of a panel; empty unless the votes have a structure."""
+    structure = study.all_votes.structure
+    if structure is None or study.model is None or study.task is not None:
+        return Section("panel", "Panel of judges", "")
+    found = panel_report(study.all_votes, study.y, model=study.model)
+    shown = found.table()
+    kept = [at for at, _ in enumerate(shown.columns) if any(row[at] not in (None, "") for row in shown.rows)]
+    headings = [(_PANEL_HEADINGS[shown.columns[at]], at > 0) for at in kept]
+    rows = [[_panel_cell(row[at], shown.formats[at]) for at in kept] for row in shown.rows]
+    note = (
+        "Answers of one judge, in other orders or repeated, count as one source. Self-agreement: share of "
+        "items with the same answer in both orders. Position bias: share of items decided by position. "
+        "Accuracy at most: if all errors were random; errors that a judge repeats make it less accurate. 95% "
+        "intervals in brackets."
+    )
+    sentences = "".join(f"<li>{escape_text(sentence, 600)}</li>" for sentence in found.sentences())
+    return Section(
+        "panel",
+        "Panel of judges",
+        f'<ul class="words">{sentences}</ul>{table(headings, rows)}<p class="note">{escape_text(note)}</p>',
+    )
+
+
+def _panel_cell(value: Scalar, spec: str) -> str:
+    if isinstance(value, (int, float)):
+        return escape_text(format(value, spec))
+    return "" if value is None else f"<bdi>{escape_name(str(value), 60)}</bdi>"
