@@ -104,8 +104,8 @@ def test_damaged_files_are_refused(case, tmp_path):
     state = model.fit_.to_state(model.moments_)
     changes = {
         "base": "features",
-        "separation": 0.0,
-        "effect": {**state.meta["effect"], "weight": 2.0},
+        "slope": 0.0,
+        "effect": {**state.meta["effect"], "weight": 4.0},
     }
     for name, value in changes.items():
         with pytest.raises(ModelFileError):

@@ -32,7 +32,8 @@ _LARGEST = 1e6
 _COUNTS = ("n_items", "n_columns", "n_changed", "n_labeled", "n_gold")
 _EFFECT = {
     **dict.fromkeys(_COUNTS, integer()),
-    "weight": finite(0, 1),
+    "weight": finite(0, 3),
+    "contradiction": finite(0, 1),
     **dict.fromkeys(("votes_gain", "features_gain", "both_gain", "z"), finite()),
 }
 
@@ -81,7 +82,8 @@ class FeatureFit(Fit):
             )
         if not self.effect.is_used:
             return np.zeros((features.n_items, len(self.classes)))
-        return self.by_features.log_odds(item_votes(codes).cast > 0, features)
+        posterior = np.asarray(self.base.posterior(codes)[:, 0])
+        return self.by_features.log_odds(posterior, item_votes(codes).cast > 0, features)
 
     def posterior(self, codes: Codes, dtype: np.dtype[Any] = DOUBLE) -> NDArray[Any]:
         return self.base.posterior(codes, dtype)
@@ -131,17 +133,17 @@ class FeatureFit(Fit):
             "feature_balance": learner.balance,
             "feature_offsets": self.by_features.offsets,
         }
-        meta = {"effect": asdict(self.effect), "separation": learner.separation}
+        meta = {"effect": asdict(self.effect), "slope": learner.slope}
         return meta, {name: np.ascontiguousarray(array) for name, array in arrays.items()}
 
     @classmethod
     def from_state(cls, state: State, moments: Moments) -> Self:
-        check_fields(state.meta, {"base": TEXT, "effect": OBJECT, "separation": finite(0, 1)}, "fit.")
+        check_fields(state.meta, {"base": TEXT, "effect": OBJECT, "slope": finite(0, 1)}, "fit.")
         check_fields(state.meta["effect"], _EFFECT, "fit.effect.")
         if state.meta["base"] not in _BASES:
             raise ModelFileError("`fit.base` in the file must be the tag of a fit of votes.")
-        if not state.meta["separation"] > 0:
-            raise ModelFileError("`fit.separation` in the file must be > 0.")
+        if not state.meta["slope"] > 0:
+            raise ModelFileError("`fit.slope` in the file must be > 0.")
         base = _BASES[state.meta["base"]].from_state(state, moments)
         effect = FeatureEffect(**{name: state.meta["effect"][name] for name in _EFFECT})
         width, k = min(effect.n_columns, MOST_COLUMNS), moments.n_classes
@@ -155,7 +157,7 @@ class FeatureFit(Fit):
             intercepts=read("intercepts", (N_FOLDS, k)),
             coefficients=read("coefficients", (N_FOLDS, width, k)),
             balance=read("balance", (k,), 0.0, 1.0),
-            separation=float(state.meta["separation"]),
+            slope=float(state.meta["slope"]),
         )
         offsets = read("offsets", (2, k))
         return cls.of(base, FeatureWeights(learner, float(effect.weight), offsets), effect)
