@@ -69,6 +69,9 @@ class FeatureEffect:
         Number of gold labels used to choose the weight.
     contradiction : float in [0, 1]
         Confidence that sources contradict each other, without gold labels. The weight is reduced by it.
+    n_seen : int
+        Number of items in the data. If it is larger than ``n_items``, the other numbers are those of a sample
+        of ``n_items`` items, or some items have no features.
     """
 
     n_items: int
@@ -82,6 +85,7 @@ class FeatureEffect:
     n_labeled: int
     n_gold: int = 0
     contradiction: float = 0.0
+    n_seen: int = 0
 
     @property
     def is_used(self) -> bool:
@@ -114,6 +118,7 @@ def fit_features(
     *,
     weights: Array | None = None,
     gold: Items | None = None,
+    n_seen: int = 0,
 ) -> tuple[FeatureWeights, FeatureEffect]:
     """Learn the posterior from features, and estimate the weight of features.
 
@@ -133,6 +138,8 @@ def fit_features(
         Item weights.
     gold : integer array of shape (n,), optional
         Codes of gold labels, negative if unknown.
+    n_seen : int
+        Number of items that these were sampled from, for the effect.
 
     Returns
     -------
@@ -193,6 +200,7 @@ def fit_features(
         n_labeled=int(np.count_nonzero(present & ~has_votes)) if used else 0,
         n_gold=int(has_gold.sum()),
         contradiction=doubt,
+        n_seen=max(n_seen, n),
     )
     return FeatureWeights(learner, float(weight), offsets), effect
 

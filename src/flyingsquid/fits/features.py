@@ -8,7 +8,7 @@ from typing import Any, Self
 import numpy as np
 from numpy.typing import NDArray
 
-from flyingsquid.estimation.features import FeatureEffect
+from flyingsquid.estimation.features import FeatureEffect, fit_features
 from flyingsquid.exceptions import IncompatibleError, ModelFileError
 from flyingsquid.files.fields import OBJECT, TEXT, check_fields, finite, integer
 from flyingsquid.files.state import State
@@ -22,14 +22,15 @@ from flyingsquid.fits.independent import IndependentFit
 from flyingsquid.fits.weighted import WeightedFit
 from flyingsquid.inference.features import FeatureWeights, Learner
 from flyingsquid.moments import Moments
-from flyingsquid.votes.codes import Codes
+from flyingsquid.votes.codes import Codes, keep_sources
+from flyingsquid.votes.feature_items import FeatureItems
 from flyingsquid.votes.features import MOST_COLUMNS, N_FOLDS, Features
 from flyingsquid.votes.tallies import item_votes
 
 _BASES: dict[str, type[Fit]] = {fit.TAG: fit for fit in (IndependentFit, WeightedFit, CorrectedFit, GraphFit)}
 # Larger values in a file are rejected; no fit produces them.
 _LARGEST = 1e6
-_COUNTS = ("n_items", "n_columns", "n_changed", "n_labeled", "n_gold")
+_COUNTS = ("n_items", "n_columns", "n_changed", "n_labeled", "n_gold", "n_seen")
 _EFFECT = {
     **dict.fromkeys(_COUNTS, integer()),
     "weight": finite(0, 3),
@@ -73,6 +74,31 @@ class FeatureFit(Fit):
         """Return a fit of votes with features."""
         kept = {each.name: getattr(base, each.name) for each in fields(Fit)}
         return cls(**kept, base=base, by_features=by_features, effect=effect)
+
+    @classmethod
+    def learn(cls, base: Fit, items: FeatureItems, votes_on: Array) -> Self:
+        """Learn from features of items with votes, and add them to the fit of the votes.
+
+        ``base`` must have one task. ``votes_on`` (m,) is the number of votes of each source.
+        """
+        codes = items.votes.codes
+
+        def posterior_of(kept: NDArray[np.bool_], at: NDArray[np.intp]) -> Array:
+            return np.asarray(base.posterior(keep_sources(codes[at], kept))[:, 0])
+
+        weights, effect = fit_features(
+            items.features,
+            posterior_of,
+            np.asarray(base.posterior(codes)[:, 0]),
+            item_votes(codes).cast > 0,
+            votes_on,
+            base.source_groups,
+            weights=items.weights,
+            gold=items.gold,
+            n_seen=items.n_seen,
+        )
+        reason = "; ".join(part for part in (base.reason, effect.sentence()) if part)
+        return replace(cls.of(base, weights, effect), reason=reason)
 
     def feature_log_odds(self, codes: Codes, features: Features) -> Array:
         if features.n_columns != self.effect.n_columns:
