@@ -12,6 +12,7 @@ from scipy.sparse import csr_array, save_npz
 
 import flyingsquid as fs
 from flyingsquid.cli.main import main
+from flyingsquid.cli.options import Limits
 from flyingsquid.files import open_votes
 
 
@@ -36,8 +37,8 @@ def folder(tmp_path, monkeypatch):
     return tmp_path
 
 
-def label(*words: object, code: int = 0) -> str:
-    result = CliRunner().invoke(main, ["label", *map(str, words)], catch_exceptions=False)
+def label(*words: object, code: int = 0, limits: Limits | None = None) -> str:
+    result = CliRunner().invoke(main, ["label", *map(str, words)], catch_exceptions=False, obj=limits)
     assert result.exit_code == code, result.output
     return result.output
 
@@ -56,6 +57,14 @@ def test_labels_are_those_of_the_library(folder, name):
     np.testing.assert_allclose(read_probabilities("labels.csv"), expected, atol=1e-6)
     assert model.diagnostics_.features.sentence() in said
     assert "features alone decide" in said
+
+
+def test_files_that_do_not_fit_into_memory_are_read_in_chunks(folder):
+    words = ("votes.csv", "-o", "labels.csv", "--features", "X.npy", "--ignore", "truth", "--force")
+    label(*words)
+    expected = read_probabilities("labels.csv")
+    label(*words, limits=Limits(loaded_cells=10, most_cells=20))
+    np.testing.assert_allclose(read_probabilities("labels.csv"), expected, atol=1e-4)
 
 
 def test_a_saved_model_labels_the_same_way(folder):

@@ -3,9 +3,10 @@
 import numpy as np
 import pytest
 
-from flyingsquid.estimation import features as estimation
-from flyingsquid.estimation.features import Folded, fit_features, restoring_offsets
-from flyingsquid.inference.features import combine, to_evidence
+from flyingsquid.estimation import feature_regression
+from flyingsquid.estimation.feature_regression import Folded, learn
+from flyingsquid.estimation.features import fit_features, restoring_offsets
+from flyingsquid.inference.features import combine, to_evidence, weighted_evidence
 from flyingsquid.votes.features import Features
 
 
@@ -69,6 +70,36 @@ def test_nothing_added_changes_nothing():
     assert combine(p, np.array([[0.0, 1.0], [0.0, 1.0]]))[1, 1] < 1e-200
 
 
+def test_the_larger_weight_counts_fully():
+    """With weight 2, votes count half: log odds of log 4 / 2 and log 3."""
+    by_votes, evidence = np.array([[0.2, 0.8], [0.2, 0.8]]), np.log(np.array([[3.0, 1.0], [3.0, 1.0]]))
+    has_votes = np.array([True, False])
+    double = combine(by_votes, weighted_evidence(by_votes, evidence, has_votes, 2.0))
+    np.testing.assert_allclose(double[:, 1] / double[:, 0], [2 / 3, 4 / 3])
+    half = combine(by_votes, weighted_evidence(by_votes, evidence, has_votes, 0.5))
+    np.testing.assert_allclose(half[:, 1] / half[:, 0], 4 / np.sqrt(3))
+
+
+def test_labels_by_votes_and_features_need_no_correction():
+    """Predictions of posteriors by votes are spread by the root of their separation, others are not."""
+    X, votes, _ = make(500)
+    features, d, p = Features.read(X, 500), X.shape[1], posterior(votes)
+    separation = np.sum(p.var(axis=0)) / np.sum(p.mean(axis=0) * (1 - p.mean(axis=0)))
+    arguments = (features, np.zeros(d), np.ones(d), [p], np.ones(500))
+    assert learn(*arguments)[0].slope == 1.0
+    assert learn(*arguments, by_votes=True)[0].slope == pytest.approx(np.sqrt(separation))
+
+
+def test_contradicting_sources_reduce_the_weight():
+    """Half of the sources vote for the opposite class, and features agree with all of them."""
+    X, votes, _ = make(3_000, accuracies=(0.8, 0.8, 0.8, 0.8), coverage=0.8)
+    opposed = np.where(votes >= 0, np.where([True, True, False, False], votes, 1 - votes), -1)
+    effect = fit(X, opposed)[1]
+    assert effect.contradiction > 0.95
+    assert effect.weight < 0.1
+    assert fit(X, votes)[1].contradiction == 0.0
+
+
 def test_offsets_restore_the_class_balance():
     rng = np.random.default_rng(0)
     p, counts = rng.dirichlet(np.ones(4), 500), rng.integers(1, 4, 500).astype(float)
@@ -92,15 +123,17 @@ def test_sums_of_two_parts_add_up():
 
 
 def test_every_fold_is_predicted_by_the_others(monkeypatch):
-    monkeypatch.setattr(estimation, "_PENALTIES", np.array([0.1]))  # all folds take part in the choice
+    monkeypatch.setattr(
+        feature_regression, "_PENALTIES", np.array([0.1])
+    )  # all folds take part in the choice
     X, votes, _ = make(500)
     features, d = Features.read(X, 500), X.shape[1]
-    (learner,) = estimation._learn(features, np.zeros(d), np.ones(d), [posterior(votes)], np.ones(500))
+    (learner,) = learn(features, np.zeros(d), np.ones(d), [posterior(votes)], np.ones(500))
     before, _ = learner.evidence(features)
     (_, _, folds), *_ = features.chunks()
     changed = posterior(votes)
     changed[folds == 2] = changed[folds == 2][:, ::-1]
-    (other,) = estimation._learn(features, np.zeros(d), np.ones(d), [changed], np.ones(500))
+    (other,) = learn(features, np.zeros(d), np.ones(d), [changed], np.ones(500))
     np.testing.assert_allclose(other.coefficients[2], learner.coefficients[2])
     assert np.abs(other.evidence(features)[0] - before).max() > 0.1
 
@@ -109,8 +142,8 @@ def test_good_features_improve_labels_and_label_items_without_votes():
     X, votes, y = make()
     weights, effect = fit(X, votes)
     has_votes = (votes >= 0).any(axis=1)
-    both = combine(posterior(votes), weights.log_odds(has_votes, Features.read(X, len(X))))
-    assert effect.weight == 1.0  # Bayes' rule: features and votes are independent given the class
+    both = combine(posterior(votes), weights.log_odds(posterior(votes), has_votes, Features.read(X, len(X))))
+    assert effect.weight >= 1.0  # features and votes are independent given the class
     assert effect.both_gain > max(effect.votes_gain, effect.features_gain) > 0
     assert accuracy(both, y) > accuracy(posterior(votes), y) + 0.1
     assert accuracy(both[~has_votes], y[~has_votes]) > 0.85
@@ -122,7 +155,7 @@ def test_noise_is_not_used(seed):
     X, votes, _ = make(600, signal=0.0, seed=seed)
     weights, effect = fit(X, votes)
     assert not effect.is_used
-    assert not weights.log_odds((votes >= 0).any(axis=1), Features.read(X, 600)).any()
+    assert not weights.log_odds(posterior(votes), (votes >= 0).any(axis=1), Features.read(X, 600)).any()
 
 
 def test_one_source_does_not_show_what_features_are_worth():
@@ -158,6 +191,6 @@ def test_hostile_columns_do_no_harm():
     hostile[::7, 2] = np.nan
     with np.errstate(all="raise", under="ignore"):
         weights, _ = fit(hostile, votes)
-        adds = weights.log_odds((votes >= 0).any(axis=1), Features.read(hostile, 800))
+        adds = weights.log_odds(posterior(votes), (votes >= 0).any(axis=1), Features.read(hostile, 800))
     assert np.isfinite(adds).all()
     assert accuracy(combine(posterior(votes), adds), y) > accuracy(posterior(votes), y) + 0.05

@@ -104,8 +104,8 @@ def test_damaged_files_are_refused(case, tmp_path):
     state = model.fit_.to_state(model.moments_)
     changes = {
         "base": "features",
-        "separation": 0.0,
-        "effect": {**state.meta["effect"], "weight": 2.0},
+        "slope": 0.0,
+        "effect": {**state.meta["effect"], "weight": 4.0},
     }
     for name, value in changes.items():
         with pytest.raises(ModelFileError):
@@ -200,6 +200,72 @@ def test_a_table_of_features_is_joined_by_item_identifier():
     )
 
 
+@pytest.mark.parametrize("kind", ["matrix", "list", "iterator", "table", "sparse"])
+def test_chunks_are_fitted_and_labeled_like_an_array(case, kind):
+    model, features, votes, _ = case
+    cuts = [votes[:500], votes[:0], votes[500:]]
+    parts = [features[:500], features[:0], features[500:]]
+    given = {
+        "matrix": lambda: features,
+        "list": lambda: parts,
+        "iterator": lambda: iter(parts),
+        "table": lambda: pd.DataFrame(features),
+        "sparse": lambda: csr_array(features),
+    }[kind]
+    chunks = fs.VoteChunks(cuts, classes=model.classes_.tolist())
+    chunked = fs.LabelModel().fit(chunks, features=given())
+    assert chunked.diagnostics_.features.weight == model.diagnostics_.features.weight
+    expected = model.predict_proba(votes, features=features)
+    labeled = list(chunked.predict_proba(chunks, features=given()))
+    assert [len(part) for part in labeled] == [500, 0, 700]
+    np.testing.assert_allclose(np.concatenate(labeled), expected, atol=1e-5)
+    labels = np.concatenate(list(chunked.predict(chunks, features=given())))
+    np.testing.assert_array_equal(labels, np.concatenate(labeled).argmax(axis=1))
+
+
+def test_chunks_and_features_must_have_the_same_rows():
+    features, votes, _ = make(200)
+    for wrong in (features[:150], np.concatenate([features, features]), [features], 3):
+        with pytest.raises(VotesError):
+            fs.LabelModel().fit(fs.VoteChunks([votes[:100], votes[100:]]), features=wrong)
+    model = fs.LabelModel().fit(votes, features=features)
+    with pytest.raises(VotesError):
+        list(model.predict_proba(fs.VoteChunks([votes]), features=features[:150]))
+
+
+def test_calls_of_partial_fit_add_up():
+    features, votes, _ = make(900)
+    model = fs.LabelModel(n_classes=2)
+    for part in (slice(0, 300), slice(300, 600), slice(600, 900)):
+        model.partial_fit(votes[part], features=features[part])
+    assert model.diagnostics_.features.n_items == model.diagnostics_.features.n_seen == 900
+    at_once = fs.LabelModel(n_classes=2).partial_fit(votes, features=features)
+    np.testing.assert_allclose(
+        model.predict_proba(votes, features=features), at_once.predict_proba(votes, features=features)
+    )
+    model.partial_fit(votes)  # votes without features change the fit of the votes, and features are kept
+    assert model.diagnostics_.features.n_seen == 900
+    with pytest.raises(IncompatibleError, match="6 columns"):
+        model.partial_fit(votes, features=features[:, :3])
+
+
+def test_partial_fit_continues_a_fit_but_not_a_file(case, tmp_path):
+    model, features, votes, _ = case
+    model = fs.LabelModel(n_classes=len(model.classes_)).fit(votes, features=features)
+    model.save(tmp_path / "model.fsq")
+    model.partial_fit(votes[:100], features=features[:100])
+    assert model.diagnostics_.features.n_seen == 1_300
+    with pytest.raises(OptionError, match="call fit"):
+        fs.load(tmp_path / "model.fsq").partial_fit(votes, features=features)
+
+
+def test_gold_labels_of_partial_fit_choose_the_weight():
+    features, votes, y = make(800)
+    gold = np.where(np.arange(800) < 60, y, -1)
+    model = fs.LabelModel(n_classes=2).partial_fit(votes, gold=gold, features=features)
+    assert model.diagnostics_.features.n_gold == 60
+
+
 def test_unsupported_input_is_refused():
     features, votes, _ = make(200)
     model = fs.LabelModel().fit(votes)
@@ -208,13 +274,9 @@ def test_unsupported_input_is_refused():
     assert raised.value.parameter == "features"
     with pytest.raises(OptionError):
         fs.MajorityVote().fit(votes).predict_proba(votes, features=features)
-    with pytest.raises(OptionError):
-        fs.LabelModel().fit(fs.VoteChunks([votes]), features=features)
     with pytest.raises(VotesError):
         fs.LabelModel().fit(votes, features=features[:-1])
     model = fs.LabelModel().fit(votes, features=features)
-    with pytest.raises(OptionError):
-        model.predict_proba(fs.VoteChunks([votes]), features=features)
     with pytest.raises(IncompatibleError):
         model.predict_proba(votes, features=features[:, :-1])
     chain = fs.DependencyGraph.chain(2, 2)

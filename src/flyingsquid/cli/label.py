@@ -163,8 +163,6 @@ def _needs_memory(options: dict[str, Any], model: Any) -> str:
 
     if options["learn_from_gold"]:
         return "--learn-from-gold"
-    if options["features_path"]:
-        return "--features"
     if clip_length_of(options["graph"]) > 1:
         return "--graph"
     return "--with-model" if clip_length(model) != 1 else ""

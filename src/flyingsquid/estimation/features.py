@@ -1,11 +1,11 @@
-"""Evidence of features: ridge regression of the posterior on features, weighted by held-out sources.
+"""Evidence of features: regression of class probabilities on features, weighted by held-out sources.
 
-The features of an item are treated as an additional source. The regression is trained on the posterior given
-the votes, and predictions for an item come from items of other folds only. The weight of features is
-estimated without gold labels: features and some of the sources predict the votes of the other sources, and
-the weight with the most likely predictions is chosen. Finally, the class balance given the votes is restored,
-because a regression on uncertain labels should distinguish items, not change the class balance. Features may
-change it only for items without votes, unless sources contradict each other. See
+The features of an item are treated as an additional source. A regression learns the posterior given the
+votes, and then the posterior given votes and features. Predictions for an item come from other folds only.
+The weight of features is estimated without gold labels: features and some of the sources predict the votes of
+the other sources, and the weight with the most likely predictions is chosen. Finally, the class balance given
+the votes is restored, because a regression on uncertain labels should distinguish items, not change the class
+balance. Features may change it only for items without votes, unless sources contradict each other. See
 docs/design/0017-features.md for the reasons and the evidence.
 """
 
@@ -19,18 +19,17 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.special import ndtr, softmax
 
-from flyingsquid.inference.features import FeatureWeights, Learner, combine, standardized
-from flyingsquid.votes.features import N_FOLDS, Features
+from flyingsquid.estimation.feature_regression import column_statistics, learn
+from flyingsquid.inference.features import FeatureWeights, Learner, combine, weighted_evidence
+from flyingsquid.votes.features import Features
 
 Array = NDArray[np.float64]
 Mask = NDArray[np.bool_]
 Items = NDArray[np.intp]
 PosteriorOf = Callable[[Mask, Items], Array]
-# Ridge penalties relative to the mean variance of the columns; one is chosen by cross-validation.
-_PENALTIES = np.logspace(-3, 2, 11)
-# Weights of the features relative to Bayes' rule for features that are independent of the votes given the
-# class, which is 1. Larger weights would count the same evidence more than once.
-_WEIGHTS = np.array([0.0, 0.125, 0.25, 0.375, 0.5, 0.75, 1.0])
+# Weights of features relative to votes. With 1, both count fully. Evidence is never counted more than fully:
+# above 1, votes count less, because features repeat what they were taught by the same votes.
+_WEIGHTS = np.array([0.0, 0.125, 0.25, 0.375, 0.5, 0.75, 1.0, 1.5, 2.0, 3.0])
 # Features are used if held-out votes support them by this many standard errors; with 2, noise was used once.
 _LEAST_Z = 3.0
 # The same for support by gold labels alone.
@@ -41,8 +40,6 @@ _MOST_GROUPS = 8
 _MOST_ITEMS = 20_000
 # All held-out votes together count as this many gold labels.
 _VOTES_AS_GOLD = 20.0
-# Scale of a constant column, whose standardized values are then 0.
-_CONSTANT = 1e300
 # Fewer items without votes do not show whether their features differ from those of other items.
 _FEW_ITEMS = 20
 
@@ -56,9 +53,9 @@ class FeatureEffect:
     n_items : int
         Items with features.
     n_columns : int
-    weight : float in [0, 1]
-        Weight of features relative to votes: 1 is Bayes' rule for features that are independent of the votes
-        given the class, and 0 means that features are not used.
+    weight : float in [0, 3]
+        Weight of features relative to votes; 0 means that features are not used. The larger of the two counts
+        fully: with 0.5, the evidence of features counts half, and with 2 that of votes.
     votes_gain, features_gain, both_gain : float
         Log likelihood per held-out vote, in nats, predicted from other sources, from features, and from both,
         relative to a prediction by the class balance.
@@ -70,6 +67,11 @@ class FeatureEffect:
         Number of items without votes that are labeled by features.
     n_gold : int
         Number of gold labels used to choose the weight.
+    contradiction : float in [0, 1]
+        Confidence that sources contradict each other, without gold labels. The weight is reduced by it.
+    n_seen : int
+        Number of items in the data. If it is larger than ``n_items``, the other numbers are those of a sample
+        of ``n_items`` items, or some items have no features.
     """
 
     n_items: int
@@ -82,6 +84,8 @@ class FeatureEffect:
     n_changed: int
     n_labeled: int
     n_gold: int = 0
+    contradiction: float = 0.0
+    n_seen: int = 0
 
     @property
     def is_used(self) -> bool:
@@ -96,72 +100,12 @@ class FeatureEffect:
         )
         if not self.is_used:
             return f"features are not used, because they do not help to predict held-out votes ({gains})"
+        reduced = ", reduced because sources contradict each other" if self.contradiction > 0.5 else ""
         return (
-            f"features count with weight {self.weight:g}, because they help to predict held-out votes "
-            f"({gains}); they change the label of {self.n_changed:,} items with votes and label "
+            f"features count with weight {self.weight:.2g}{reduced}, because they help to predict held-out "
+            f"votes ({gains}); they change the label of {self.n_changed:,} items with votes and label "
             f"{self.n_labeled:,} items without votes"
         )
-
-
-class Folded(NamedTuple):
-    """Sums of products of features and targets by fold. Sums over parts of the data can be added.
-
-    Attributes
-    ----------
-    squares : array of shape (F, d + 1, d + 1)
-        Of standardized columns, the first of which is 1.
-    products : array of shape (F, d + 1, t)
-        With targets.
-    """
-
-    squares: Array
-    products: Array
-
-    @classmethod
-    def of(cls, features: Features, means: Array, scales: Array, targets: Array, weights: Array) -> Folded:
-        """Sum over items; ``targets`` are (n, t) and ``weights`` (n,), 0 for items to leave out."""
-        d, t = features.width + 1, targets.shape[1]
-        squares, products = np.zeros((N_FOLDS, d, d)), np.zeros((N_FOLDS, d, t))
-        for at, rows, folds in features.chunks():
-            present = ~np.isnan(rows).all(axis=1)
-            values = np.column_stack([np.ones(len(rows)), standardized(rows, means, scales)])
-            weight = weights[at] * present
-            for fold in range(N_FOLDS):
-                items = np.flatnonzero((folds == fold) & (weight > 0))
-                weighted = values[items] * weight[items, None]
-                squares[fold] += weighted.T @ values[items]
-                products[fold] += weighted.T @ targets[at][items]
-        return cls(squares, products)
-
-    def solve(self, n_choosing: int) -> tuple[Array, Array]:
-        """Return intercepts (F, t) and coefficients (F, d, t) with the penalty of least squared error.
-
-        The error is that of the first ``n_choosing`` targets on the fold that is left out.
-        """
-        shape = (len(_PENALTIES), N_FOLDS, *self.products.shape[1:])
-        solutions, errors = np.zeros(shape), np.zeros(len(_PENALTIES))
-        all_squares, all_products = self.squares.sum(axis=0), self.products.sum(axis=0)
-        for fold in range(N_FOLDS):
-            squares, products = all_squares - self.squares[fold], all_products - self.products[fold]
-            total = squares[0, 0]
-            if total <= 0:
-                continue
-            centers, mean = squares[0] / total, products[0] / total
-            covariance = (squares / total - np.outer(centers, centers))[1:, 1:]
-            against = (products / total - np.outer(centers, mean))[1:]
-            spectrum, basis = np.linalg.eigh(covariance)
-            rotated, scale = basis.T @ against, max(np.trace(covariance) / max(len(spectrum), 1), 1e-12)
-            for at, penalty in enumerate(_PENALTIES):
-                shrunk = np.maximum(spectrum, 0.0) + penalty * scale
-                coefficients = basis @ (rotated / shrunk[:, None])
-                solutions[at, fold] = np.vstack([mean - centers[1:] @ coefficients, coefficients])
-                own = solutions[at, fold, :, :n_choosing]
-                # Squared error without the sum of squared targets, which all penalties share.
-                errors[at] += np.sum(
-                    own * (self.squares[fold] @ own - 2 * self.products[fold, :, :n_choosing])
-                )
-        best = solutions[int(np.argmin(errors))]
-        return best[:, 0], best[:, 1:]
 
 
 def fit_features(
@@ -174,6 +118,7 @@ def fit_features(
     *,
     weights: Array | None = None,
     gold: Items | None = None,
+    n_seen: int = 0,
 ) -> tuple[FeatureWeights, FeatureEffect]:
     """Learn the posterior from features, and estimate the weight of features.
 
@@ -193,6 +138,8 @@ def fit_features(
         Item weights.
     gold : integer array of shape (n,), optional
         Codes of gold labels, negative if unknown.
+    n_seen : int
+        Number of items that these were sampled from, for the effect.
 
     Returns
     -------
@@ -200,35 +147,26 @@ def fit_features(
     """
     n = len(posterior)
     counts = np.ones(n) if weights is None else np.asarray(weights, np.float64)
-    means, scales = _column_statistics(features)
-    training = counts * has_votes
-    learner = _learn(features, means, scales, [posterior], training)[0]
-    evidence, present = learner.evidence(features)
     # At most _MOST_ITEMS items, evenly spread, and all items with gold labels.
     chosen = np.unique(np.linspace(0, n - 1, min(n, _MOST_ITEMS)).astype(np.intp))
     if gold is not None:
         chosen = np.union1d(chosen, np.flatnonzero(gold >= 0))
     prior = posterior_of(np.zeros(len(votes_on), bool), chosen[:1])[0]
-    parts = _split(votes_on, groups)
-    study = _hold_out(
-        features.take(chosen),
-        means,
-        scales,
-        posterior_of,
-        prior,
-        parts,
-        training[chosen],
-        counts[chosen],
-        chosen,
-    )
+    parts = [_HeldOut.of(posterior_of, part, chosen, prior) for part in _split(votes_on, groups)]
+    parts = [part for part in parts if part.is_usable]
+    # Gold labels show directly what features are worth, and have corrected the class balance.
+    doubt = 0.0 if gold is not None and (gold >= 0).any() else _contradiction(parts, counts[chosen])
+    means, scales = column_statistics(features, counts)
+    learner = learn(features, means, scales, [posterior], counts * has_votes, by_votes=True)[0]
+    evidence, present = learner.evidence(features)
+    some, times = features.take(chosen), counts[chosen]
+    targets = [part.target(times) for part in parts]
+    learners = learn(some, means, scales, targets, times * has_votes[chosen], by_votes=True) if parts else []
+    study = _predict_held_out(some, parts, learners, times)
     every = _Items(posterior, evidence, has_votes, counts, prior)
     at = chosen[present[chosen] & (counts[chosen] > 0)]
-    known = every._replace(
-        posterior=posterior[at], evidence=evidence[at], has_votes=has_votes[at], counts=counts[at]
-    )
+    known = every.take(at)
     has_gold = np.zeros(len(at), bool) if gold is None else gold[at] >= 0
-    # With gold labels, the class balance is already corrected.
-    doubt = 1.0 if has_gold.any() else float(ndtr(-study.votes_z))
     gold_gains = np.zeros((int(has_gold.sum()), len(_WEIGHTS)))
     if gold is not None and has_gold.any():
         for number, weight in enumerate(_WEIGHTS):
@@ -237,6 +175,15 @@ def fit_features(
             gold_gains[:, number] = np.log(np.maximum(right, 1e-12))
         gold_gains -= gold_gains[:, :1]
     weight, z = _choose_weight(study.gains, gold_gains)
+    weight *= 1 - doubt
+    if weight:
+        # Labels by votes and features are better to learn from, and items without votes have them, too.
+        first = min(weight, 1.0)
+        found = every.combined(first, known.offsets(first, doubt))
+        learner = learn(features, means, scales, [found], counts)[0]
+        evidence, _ = learner.evidence(features)
+        every = every._replace(evidence=evidence)
+        known = every.take(at)
     offsets = known.offsets(weight, doubt)
     combined = every.combined(weight, offsets)
     changed = present & (combined.argmax(axis=1) != posterior.argmax(axis=1))
@@ -252,6 +199,8 @@ def fit_features(
         n_changed=int(np.count_nonzero(changed & has_votes)),
         n_labeled=int(np.count_nonzero(present & ~has_votes)) if used else 0,
         n_gold=int(has_gold.sum()),
+        contradiction=doubt,
+        n_seen=max(n_seen, n),
     )
     return FeatureWeights(learner, float(weight), offsets), effect
 
@@ -280,6 +229,11 @@ class _Items(NamedTuple):
     counts: Array
     prior: Array
 
+    def take(self, at: Items) -> _Items:
+        """Return some of the items."""
+        rows = (self.posterior[at], self.evidence[at], self.has_votes[at], self.counts[at])
+        return _Items(*rows, self.prior)
+
     def offsets(self, weight: float, doubt: float) -> Array:
         """Return offsets (2, K) to the log probabilities of items without votes, and with votes.
 
@@ -288,9 +242,10 @@ class _Items(NamedTuple):
         learned from.
         """
         offsets = np.zeros((2, len(self.prior)))
-        adds, voted = weight * self.evidence, self.has_votes
-        if not weight or not len(adds):
+        if not weight or not len(self.evidence):
             return offsets
+        voted = self.has_votes
+        adds = weighted_evidence(self.posterior, self.evidence, voted, weight)
         if voted.any():
             kept, counts = self.posterior[voted], self.counts[voted]
             balance = counts @ kept / counts.sum()
@@ -303,10 +258,65 @@ class _Items(NamedTuple):
 
     def combined(self, weight: float, offsets: Array) -> Array:
         """Return posteriors (n, K) given votes and features."""
-        return combine(self.posterior, weight * self.evidence + offsets[self.has_votes.astype(np.intp)])
+        adds = weighted_evidence(self.posterior, self.evidence, self.has_votes, weight)
+        return combine(self.posterior, adds + offsets[self.has_votes.astype(np.intp)])
 
 
 # ---------------------------------------------------------------------- weight
+
+
+class _HeldOut(NamedTuple):
+    """Posteriors (n, K) of the same items by some held-out sources, and by the other sources.
+
+    Attributes
+    ----------
+    rest, has_rest : arrays of shape (n, K) and (n,)
+        By the other sources, and whether any of them votes.
+    likelihood, has_own : arrays of shape (n, K) and (n,)
+        Likelihood of the held-out votes up to a constant, and whether there are any.
+    """
+
+    rest: Array
+    has_rest: Mask
+    likelihood: Array
+    has_own: Mask
+
+    @classmethod
+    def of(cls, posterior_of: PosteriorOf, part: Mask, items: Items, prior: Array) -> _HeldOut:
+        rest, own = posterior_of(~part, items), posterior_of(part, items)
+        has_rest, has_own = (np.abs(each - prior).max(axis=1) > 0 for each in (rest, own))
+        return cls(rest, has_rest, own / prior, has_own)
+
+    @property
+    def is_usable(self) -> bool:
+        return bool(self.has_rest.any() and self.has_own.any())
+
+    def target(self, times: Array) -> Array:
+        """Return the target of a learner (n, K).
+
+        Items on which no other source votes get the mean, so that the learners of all parts share a matrix.
+        """
+        often = times * self.has_rest
+        return np.where(self.has_rest[:, None], self.rest, often @ self.rest / max(often.sum(), 1e-300))
+
+    def gain(self, at: Items, times: Array) -> tuple[Array, Array]:
+        """Return the log likelihood of held-out votes by the class balance, and the gain by other sources."""
+        balance = times[at] @ self.rest[at] / max(times[at].sum(), 1e-300)
+        flat = _log_likelihood(np.broadcast_to(balance, self.rest[at].shape), self.likelihood[at])
+        return flat, _log_likelihood(self.rest[at], self.likelihood[at]) - flat
+
+
+def _contradiction(parts: list[_HeldOut], times: Array) -> float:
+    """Return the confidence, in [0, 1], that sources contradict each other.
+
+    They do if the votes of some predict those of others worse than the class balance does.
+    """
+    gains = np.zeros(len(times))
+    for part in parts:
+        at = np.flatnonzero(part.has_own)
+        gains[at] += times[at] * part.gain(at, times)[1]
+    error = _standard_error(gains[gains != 0])
+    return max(0.0, 2 * float(ndtr(-gains.sum() / error)) - 1) if error > 0 else 0.0
 
 
 class _Study(NamedTuple):
@@ -320,78 +330,41 @@ class _Study(NamedTuple):
         The same per vote.
     votes_gain, features_gain : float
         Of votes alone and of features alone per vote, above that of the class balance.
-    votes_z : float
-        The gain of votes alone in standard errors; negative if sources contradict each other.
     """
 
     gains: Array
     mean_gains: Array
     votes_gain: float
     features_gain: float
-    votes_z: float
 
 
-def _hold_out(
-    features: Features,
-    means: Array,
-    scales: Array,
-    posterior_of: PosteriorOf,
-    prior: Array,
-    parts: list[Mask],
-    training: Array,
-    times: Array,
-    items: Items,
+def _predict_held_out(
+    features: Features, parts: list[_HeldOut], learners: list[Learner], times: Array
 ) -> _Study:
-    """Predict the votes of each part of the sources by the other sources and features.
-
-    ``features``, ``training`` and ``times`` are those of ``items`` only; ``training`` has the weights of
-    items with votes, ``times`` those of all.
-    """
-    nothing = _Study(np.zeros((len(items), len(_WEIGHTS))), np.zeros(len(_WEIGHTS)), 0.0, 0.0, 0.0)
-    targets, held_out, voted = [], [], []
-    for part in parts:
-        rest, own = posterior_of(~part, items), posterior_of(part, items)
-        has_rest, has_own = np.abs(rest - prior).max(axis=1) > 0, np.abs(own - prior).max(axis=1) > 0
-        if not has_rest.any() or not has_own.any():
-            continue
-        # Items on which no other source votes get the mean, so that all regressions share one matrix.
-        filled = np.where(has_rest[:, None], rest, times[has_rest] @ rest[has_rest] / times[has_rest].sum())
-        targets.append((filled, rest))
-        held_out.append(own / prior)
-        voted.append(has_own)
-    if not targets:
-        return nothing
-    learners = _learn(features, means, scales, [filled for filled, _ in targets], training)
-    gains = np.zeros((len(items), len(_WEIGHTS)))
-    totals, by_votes, n_pairs = np.zeros(2), np.zeros(len(items)), 0.0
-    for learner, (_, rest), likelihood, has_own in zip(learners, targets, held_out, voted, strict=True):
+    """Predict held-out votes by the other sources and features that were learned from them."""
+    gains = np.zeros((len(times), len(_WEIGHTS)))
+    totals, n_pairs = np.zeros(2), 0.0
+    for part, learner in zip(parts, learners, strict=True):
         evidence, present = learner.evidence(features)
-        at = np.flatnonzero(has_own & present)
-        own, known, often = evidence[at], rest[at], times[at]
-        logs = np.stack([_log_likelihood(known, w * own, likelihood[at]) for w in _WEIGHTS], axis=1)
+        at = np.flatnonzero(part.has_own & present)
+        own, rest, likelihood, often = evidence[at], part.rest[at], part.likelihood[at], times[at]
+        logs = np.empty((len(at), len(_WEIGHTS)))
+        for number, weight in enumerate(_WEIGHTS):
+            adds = weighted_evidence(rest, own, part.has_rest[at], weight)
+            logs[:, number] = _log_likelihood(combine(rest, adds), likelihood)
         gains[at] += (logs - logs[:, :1]) * often[:, None]
-        balance = np.broadcast_to(often @ known / max(often.sum(), 1e-300), known.shape)
-        flat = _log_likelihood(balance, np.zeros_like(own), likelihood[at])
-        alone = _log_likelihood(balance, own, likelihood[at])
-        by_votes[at] += often * (logs[:, 0] - flat)
-        totals += often @ np.column_stack([logs[:, 0] - flat, alone - flat])
+        flat, by_votes = part.gain(at, times)
+        balance = often @ rest / max(often.sum(), 1e-300)
+        alone = _log_likelihood(combine(np.broadcast_to(balance, rest.shape), own), likelihood)
+        totals += often @ np.column_stack([by_votes, alone - flat])
         n_pairs += often.sum()
-    if not n_pairs:
-        return nothing
-    votes_gain, features_gain = totals / n_pairs
-    error = _standard_error(by_votes[by_votes != 0])
-    return _Study(
-        gains=gains,
-        mean_gains=gains.sum(axis=0) / n_pairs,
-        votes_gain=float(votes_gain),
-        features_gain=float(features_gain),
-        votes_z=float(by_votes.sum() / error) if error > 0 else 0.0,
-    )
+    votes_gain, features_gain = totals / max(n_pairs, 1e-300)
+    return _Study(gains, gains.sum(axis=0) / max(n_pairs, 1e-300), float(votes_gain), float(features_gain))
 
 
-def _log_likelihood(posterior: Array, adds: Array, likelihood: Array) -> Array:
+def _log_likelihood(posterior: Array, likelihood: Array) -> Array:
     """Return log P(held-out votes), shape (n,), from P(votes | Y = k) up to a constant, (n, K)."""
-    return np.asarray(np.log(np.sum(combine(posterior, adds) * likelihood, axis=1)))
+    return np.asarray(np.log(np.sum(posterior * likelihood, axis=1)))
 
 
 def _choose_weight(gains: Array, gold_gains: Array) -> tuple[float, float]:
@@ -449,48 +422,3 @@ def _split(votes_on: Array, groups: Items) -> list[Mask]:
         part_of[group] = int(np.argmin(load))
         load[part_of[group]] += size[group]
     return [part_of[at] == part for part in range(len(load))]
-
-
-# ---------------------------------------------------------------------- regression
-
-
-def _learn(
-    features: Features, means: Array, scales: Array, targets: list[Array], weights: Array
-) -> list[Learner]:
-    """Return one learner per target of shape (n, K). All of them share the penalty of the first."""
-    n_classes = targets[0].shape[1]
-    sums = Folded.of(features, means, scales, np.column_stack(targets), weights)
-    intercepts, coefficients = sums.solve(n_classes)
-    total = max(weights.sum(), 1e-300)
-    learners = []
-    for at, target in enumerate(targets):
-        own = slice(at * n_classes, (at + 1) * n_classes)
-        balance = weights @ target / total
-        certain = float(np.sum(balance * (1 - balance)))
-        variance = float(np.sum(weights @ (target - balance) ** 2 / total))
-        # Nothing can be learned from labels without variance; the bound avoids a division by 0.
-        separation = min(1.0, max(variance / certain, 1e-6)) if certain > 0 else 1.0
-        learners.append(
-            Learner(means, scales, intercepts[:, own], coefficients[:, :, own], balance, separation)
-        )
-    return learners
-
-
-def _column_statistics(features: Features) -> tuple[Array, Array]:
-    """Return mean and standard deviation of each column, shape (d,); a huge one for constant columns."""
-    d = features.width
-    largest, n = np.zeros(d), np.zeros(d)
-    for _, rows, _ in features.chunks():
-        largest = np.maximum(largest, np.nan_to_num(np.abs(rows)).max(axis=0, initial=0.0))
-    # Numbers are divided by the largest one first, because squares of huge numbers overflow.
-    unit = np.where(largest > 0, largest, 1.0)
-    sums, squares = np.zeros(d), np.zeros(d)
-    for _, rows, _ in features.chunks():
-        n += (~np.isnan(rows)).sum(axis=0)
-        sums += np.nan_to_num(rows / unit).sum(axis=0)
-    means = sums / np.maximum(n, 1)
-    for _, rows, _ in features.chunks():
-        squares += (np.nan_to_num(rows / unit - means) ** 2).sum(axis=0)
-    deviations = np.sqrt(squares / np.maximum(n, 1))
-    scales = np.where(deviations > 1e-12, deviations * unit, _CONSTANT)
-    return means * unit, scales

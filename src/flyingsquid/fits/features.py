@@ -8,7 +8,7 @@ from typing import Any, Self
 import numpy as np
 from numpy.typing import NDArray
 
-from flyingsquid.estimation.features import FeatureEffect
+from flyingsquid.estimation.features import FeatureEffect, fit_features
 from flyingsquid.exceptions import IncompatibleError, ModelFileError
 from flyingsquid.files.fields import OBJECT, TEXT, check_fields, finite, integer
 from flyingsquid.files.state import State
@@ -22,17 +22,19 @@ from flyingsquid.fits.independent import IndependentFit
 from flyingsquid.fits.weighted import WeightedFit
 from flyingsquid.inference.features import FeatureWeights, Learner
 from flyingsquid.moments import Moments
-from flyingsquid.votes.codes import Codes
+from flyingsquid.votes.codes import Codes, keep_sources
+from flyingsquid.votes.feature_items import FeatureItems
 from flyingsquid.votes.features import MOST_COLUMNS, N_FOLDS, Features
 from flyingsquid.votes.tallies import item_votes
 
 _BASES: dict[str, type[Fit]] = {fit.TAG: fit for fit in (IndependentFit, WeightedFit, CorrectedFit, GraphFit)}
 # Larger values in a file are rejected; no fit produces them.
 _LARGEST = 1e6
-_COUNTS = ("n_items", "n_columns", "n_changed", "n_labeled", "n_gold")
+_COUNTS = ("n_items", "n_columns", "n_changed", "n_labeled", "n_gold", "n_seen")
 _EFFECT = {
     **dict.fromkeys(_COUNTS, integer()),
-    "weight": finite(0, 1),
+    "weight": finite(0, 3),
+    "contradiction": finite(0, 1),
     **dict.fromkeys(("votes_gain", "features_gain", "both_gain", "z"), finite()),
 }
 
@@ -73,6 +75,31 @@ class FeatureFit(Fit):
         kept = {each.name: getattr(base, each.name) for each in fields(Fit)}
         return cls(**kept, base=base, by_features=by_features, effect=effect)
 
+    @classmethod
+    def learn(cls, base: Fit, items: FeatureItems, votes_on: Array) -> Self:
+        """Learn from features of items with votes, and add them to the fit of the votes.
+
+        ``base`` must have one task. ``votes_on`` (m,) is the number of votes of each source.
+        """
+        codes = items.votes.codes
+
+        def posterior_of(kept: NDArray[np.bool_], at: NDArray[np.intp]) -> Array:
+            return np.asarray(base.posterior(keep_sources(codes[at], kept))[:, 0])
+
+        weights, effect = fit_features(
+            items.features,
+            posterior_of,
+            np.asarray(base.posterior(codes)[:, 0]),
+            item_votes(codes).cast > 0,
+            votes_on,
+            base.source_groups,
+            weights=items.weights,
+            gold=items.gold,
+            n_seen=items.n_seen,
+        )
+        reason = "; ".join(part for part in (base.reason, effect.sentence()) if part)
+        return replace(cls.of(base, weights, effect), reason=reason)
+
     def feature_log_odds(self, codes: Codes, features: Features) -> Array:
         if features.n_columns != self.effect.n_columns:
             raise IncompatibleError(
@@ -81,7 +108,8 @@ class FeatureFit(Fit):
             )
         if not self.effect.is_used:
             return np.zeros((features.n_items, len(self.classes)))
-        return self.by_features.log_odds(item_votes(codes).cast > 0, features)
+        posterior = np.asarray(self.base.posterior(codes)[:, 0])
+        return self.by_features.log_odds(posterior, item_votes(codes).cast > 0, features)
 
     def posterior(self, codes: Codes, dtype: np.dtype[Any] = DOUBLE) -> NDArray[Any]:
         return self.base.posterior(codes, dtype)
@@ -131,17 +159,17 @@ class FeatureFit(Fit):
             "feature_balance": learner.balance,
             "feature_offsets": self.by_features.offsets,
         }
-        meta = {"effect": asdict(self.effect), "separation": learner.separation}
+        meta = {"effect": asdict(self.effect), "slope": learner.slope}
         return meta, {name: np.ascontiguousarray(array) for name, array in arrays.items()}
 
     @classmethod
     def from_state(cls, state: State, moments: Moments) -> Self:
-        check_fields(state.meta, {"base": TEXT, "effect": OBJECT, "separation": finite(0, 1)}, "fit.")
+        check_fields(state.meta, {"base": TEXT, "effect": OBJECT, "slope": finite(0, 1)}, "fit.")
         check_fields(state.meta["effect"], _EFFECT, "fit.effect.")
         if state.meta["base"] not in _BASES:
             raise ModelFileError("`fit.base` in the file must be the tag of a fit of votes.")
-        if not state.meta["separation"] > 0:
-            raise ModelFileError("`fit.separation` in the file must be > 0.")
+        if not state.meta["slope"] > 0:
+            raise ModelFileError("`fit.slope` in the file must be > 0.")
         base = _BASES[state.meta["base"]].from_state(state, moments)
         effect = FeatureEffect(**{name: state.meta["effect"][name] for name in _EFFECT})
         width, k = min(effect.n_columns, MOST_COLUMNS), moments.n_classes
@@ -155,7 +183,7 @@ class FeatureFit(Fit):
             intercepts=read("intercepts", (N_FOLDS, k)),
             coefficients=read("coefficients", (N_FOLDS, width, k)),
             balance=read("balance", (k,), 0.0, 1.0),
-            separation=float(state.meta["separation"]),
+            slope=float(state.meta["slope"]),
         )
         offsets = read("offsets", (2, k))
         return cls.of(base, FeatureWeights(learner, float(effect.weight), offsets), effect)

@@ -16,6 +16,8 @@ Mask = NDArray[np.bool_]
 _SMOOTHING = 0.02
 # Values are clipped at this distance from the mean, in standard deviations.
 _FARTHEST = 10.0
+# Lower limit of probabilities: keeps the logarithm finite for a class that votes exclude.
+_LEAST = 1e-300
 
 
 class Learner(NamedTuple):
@@ -30,8 +32,8 @@ class Learner(NamedTuple):
         Fold f is predicted by the regression on all other folds.
     balance : array of shape (K,)
         Mean of the probabilities in training.
-    separation : float in (0, 1]
-        Variance of these probabilities relative to that of certain labels.
+    slope : float in (0, 1]
+        How much less predictions differ from the balance than the probabilities that they stand for.
     """
 
     means: Array
@@ -39,7 +41,7 @@ class Learner(NamedTuple):
     intercepts: Array
     coefficients: Array
     balance: Array
-    separation: float
+    slope: float
 
     def evidence(self, features: Features) -> tuple[Array, Mask]:
         """Return log P(features | Y = k) up to a constant, (n, K), and which items have features, (n,)."""
@@ -51,7 +53,7 @@ class Learner(NamedTuple):
             for fold in range(len(self.coefficients)):
                 items = np.flatnonzero(folds == fold)
                 predicted = self.intercepts[fold] + values[items] @ self.coefficients[fold]
-                found[at.start + items] = to_evidence(predicted, self.balance, self.separation)
+                found[at.start + items] = to_evidence(predicted, self.balance, self.slope)
         found[~present] = 0.0
         return found, present
 
@@ -62,30 +64,52 @@ class FeatureWeights(NamedTuple):
     Attributes
     ----------
     learner : Learner
-    weight : float in [0, 1]
-        0 if the features are not used.
+    weight : float
+        Weight of features relative to votes; 0 if the features are not used. The larger of the two counts
+        fully: features with weight 0.5 count half, and next to features with weight 2 votes count half.
     offsets : array of shape (2, K)
-        Added to the log evidence of items without votes, and of items with votes.
+        Added to the log probabilities of items without votes, and of items with votes.
     """
 
     learner: Learner
     weight: float
     offsets: Array
 
-    def log_odds(self, has_votes: Mask, features: Features) -> Array:
-        """Return the contribution of features to log probabilities, shape (n, K); 0 without features."""
+    def log_odds(self, posterior: Array, has_votes: Mask, features: Features) -> Array:
+        """Return the contribution of features to log probabilities, shape (n, K); 0 without features.
+
+        ``posterior`` (n, K) is that of the votes.
+        """
         evidence, present = self.learner.evidence(features)
-        adds = self.weight * evidence + self.offsets[has_votes.astype(np.intp)]
+        adds = weighted_evidence(posterior, evidence, has_votes, self.weight)
+        adds += self.offsets[has_votes.astype(np.intp)]
         adds[~present] = 0.0
         return adds
 
 
-def to_evidence(predicted: Array, balance: Array, separation: float) -> Array:
+def weighted_evidence(posterior: Array, evidence: Array, has_votes: Mask, weight: float) -> Array:
+    """Return what the ``evidence`` (n, K) of features adds to the log probabilities of votes.
+
+    Features with a weight above 1 add their evidence, and votes count less: they lose a part of theirs.
+
+    Examples
+    --------
+    >>> one, features = np.array([[0.2, 0.8]]), np.log([[0.5, 0.5]])
+    >>> combine(one, weighted_evidence(one, features, np.array([True]), 2.0)).round(3)
+    array([[0.333, 0.667]])
+    """
+    adds = min(weight, 1.0) * evidence
+    if weight > 1:
+        logs = np.log(np.maximum(posterior[has_votes], _LEAST))
+        adds[has_votes] -= (1 - 1 / weight) * (logs - logs.max(axis=1, keepdims=True))
+    return np.asarray(adds)
+
+
+def to_evidence(predicted: Array, balance: Array, slope: float) -> Array:
     """Return log P(features | Y = k) up to a constant, shape (n, K), from predicted posteriors (n, K).
 
-    A regression on uncertain labels predicts values near their mean. If the labels are calibrated, the
-    prediction is P(Y | features) times ``separation`` plus a constant. This is inverted, and the result is
-    divided by the class balance.
+    A regression on uncertain labels predicts values near their mean: P(Y | features) times ``slope`` plus a
+    constant. This is inverted, and the result is divided by the class balance.
 
     Examples
     --------
@@ -93,7 +117,7 @@ def to_evidence(predicted: Array, balance: Array, separation: float) -> Array:
     array([[-1.47,  0.57],
            [ 0.  ,  0.  ]])
     """
-    share = np.maximum(balance + (predicted - balance) / separation, 0.0)
+    share = np.maximum(balance + (predicted - balance) / slope, 0.0)
     share /= share.sum(axis=1, keepdims=True)
     return np.asarray(np.log((share + _SMOOTHING) / (balance + _SMOOTHING)))
 
@@ -104,8 +128,7 @@ def combine(posterior: Array, adds: Array) -> Array:
     >>> combine(np.array([[0.5, 0.5]]), np.array([[0.0, np.log(3)]]))
     array([[0.25, 0.75]])
     """
-    # A class that votes exclude stays excluded: the lower limit keeps its logarithm finite.
-    logs = np.log(np.maximum(posterior, 1e-300)) + adds
+    logs = np.log(np.maximum(posterior, _LEAST)) + adds
     logs -= logs.max(axis=1, keepdims=True)
     np.exp(logs, out=logs)
     logs /= logs.sum(axis=1, keepdims=True)

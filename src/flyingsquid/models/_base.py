@@ -28,6 +28,7 @@ from flyingsquid.votes import VoteChunks, Votes, as_chunks, as_votes, one_row
 from flyingsquid.votes.arguments import item_ids, join_series, read_task_gold, read_weights
 from flyingsquid.votes.codes import Label
 from flyingsquid.votes.decisions import TieBreak, as_label_array, decide, expected_credit
+from flyingsquid.votes.feature_items import FeatureItems, FeatureParts
 from flyingsquid.votes.gold_items import GoldItems
 from flyingsquid.votes.reading import is_empty, located, refuse_options
 from flyingsquid.votes.views import Output, to_output
@@ -213,11 +214,12 @@ MomentsT = TypeVar("MomentsT")
 
 
 class FitState(NamedTuple, Generic[FittedT, MomentsT]):
-    """The last fit, and later counts that do not determine the accuracies, with gold labels."""
+    """The last fit, and later counts that do not determine the accuracies, with gold labels and features."""
 
     fitted: FittedT | None
     pending: MomentsT | None
     pending_gold: GoldItems | None = None
+    pending_features: FeatureItems | None = None
 
 
 class FitAttributes(VoteReader, Generic[FittedT, MomentsT]):
@@ -350,7 +352,8 @@ class VoteEstimator(VoteReader):
             result.
         features : array, sparse matrix or table of shape (n, d), optional
             Features of the same items, for a ``LabelModel`` that was fitted with features; labels then follow
-            from both. Items whose features are all NaN are labeled by votes.
+            from both. Items whose features are all NaN are labeled by votes. For ``VoteChunks``, the rows of
+            all chunks in one matrix, or an iterable with one matrix per chunk.
         dtype : {float64, float32}, default=float64
             Type of the probabilities. Single precision takes half the memory and time; each probability is
             rounded from double precision.
@@ -396,17 +399,34 @@ class VoteEstimator(VoteReader):
     def _answer_with_features(
         self, votes: Any, features: Any, dtype: np.dtype[Any], out: NDArray[Any] | None, output: Output
     ) -> Any:
-        if distributed_votes(votes) is not None or as_chunks(votes) is not None:
-            raise OptionError(
-                "`features` is not supported with VoteChunks and clusters; pass the votes as an array, part "
-                "by part.",
-                parameter="features",
-            )
+        if distributed_votes(votes) is not None:
+            refuse_options(features=features)
+        chunks = as_chunks(votes)
+        if chunks is not None and output == "numpy":
+            parts = self._answers_with_features(chunks, features, dtype)
+            return parts if out is None else written(parts, out)
+        if chunks is not None:
+            self._read_items(votes, output)  # raises
         read = self.read_votes(votes)
         ids = item_ids(votes, read)
         found = self._posterior_with_features(read, features, ids)[:, 0].astype(dtype, copy=False)
         answer = found if out is None else written(iter([found]), out)
         return answer if output == "numpy" else to_output(answer, output, ids, self.classes_.tolist())
+
+    def _answers_with_features(
+        self, chunks: VoteChunks, features: Any, dtype: np.dtype[Any]
+    ) -> Iterator[NDArray[Any]]:
+        """Yield one array per chunk, of shape (0, K) for a chunk without rows."""
+        parts = FeatureParts(features)
+        for number, chunk in enumerate(chunks.raw()):
+            with located(f"chunk {number}"):
+                if is_empty(chunk):
+                    answer = np.empty((0, len(self.classes_)))
+                else:
+                    read = self.read_votes(chunk)
+                    answer = self._posterior_with_features(read, parts.next(read.n_items), None)[:, 0]
+            yield answer.astype(dtype, copy=False)
+        parts.finish()
 
     def _posterior_with_features(self, votes: Votes, features: Any, ids: list[Any] | None) -> NDArray[Any]:
         """Return P(Y = k | votes, features), shape (n, 1, K)."""

@@ -25,6 +25,7 @@ from flyingsquid.files.state import State
 from flyingsquid.fits.base import Assessment, Fit
 from flyingsquid.fits.concerns import concerns_about
 from flyingsquid.fits.explanation import Explanation
+from flyingsquid.fits.features import FeatureFit
 from flyingsquid.fits.summary import summarize_sources
 from flyingsquid.graph import DependencyGraph
 from flyingsquid.inference.features import combine
@@ -43,12 +44,13 @@ from flyingsquid.models.files import fit_from_state, fit_to_state, options_from_
 from flyingsquid.moments import Moments
 from flyingsquid.solvers import FitData, Solver, check_solver
 from flyingsquid.solvers.base import Rows
-from flyingsquid.solvers.data import join_gold, read_fit_data
+from flyingsquid.solvers.data import feature_items, join_gold, read_fit_data
 from flyingsquid.solvers.structure import LearnedGraph
 from flyingsquid.votes import Votes, as_chunks, as_votes
-from flyingsquid.votes.arguments import item_ids, read_weights
+from flyingsquid.votes.arguments import read_weights
 from flyingsquid.votes.codes import Label
 from flyingsquid.votes.decisions import TieBreak, as_label_array
+from flyingsquid.votes.feature_items import FeatureItems
 from flyingsquid.votes.features import Features
 from flyingsquid.votes.gold_items import GoldItems
 from flyingsquid.votes.views import Output, to_output
@@ -269,7 +271,9 @@ class LabelModel(FitAttributes["Fitted", Moments], BatchEstimator):
             Numbers about the items, such as embeddings, in the order of the votes; a pandas table is joined
             by item identifier if its index holds them. Pass features to :meth:`predict_proba`, too: then
             labels follow from both, and items without votes are labeled by features. NaN is missing. For
-            votes in memory and one task. ``diagnostics_.features`` reports what they contributed.
+            ``VoteChunks``, the rows of all chunks in one matrix, or an iterable with one matrix per chunk: a
+            sample of 20,000 items is kept to learn from. Not supported on clusters and with several tasks.
+            ``diagnostics_.features`` reports what they contributed.
 
         Examples
         --------
@@ -281,6 +285,7 @@ class LabelModel(FitAttributes["Fitted", Moments], BatchEstimator):
         50
         """
         solver = self._validate()
+        self._check_features(features)
         with self._lock:
             classes = validation.read_classes(self.classes, self.n_classes, votes)
             if self.classes is not None and isinstance(votes, Votes) and classes is not None:
@@ -292,11 +297,11 @@ class LabelModel(FitAttributes["Fitted", Moments], BatchEstimator):
                 classes=classes,
                 gold=gold,
                 sample_weight=sample_weight,
+                features=features,
                 keep_rows=needs_rows or gold is not None or isinstance(self.graph, str),
                 **self._request(),
             )
-            read = None if features is None else _read_features(features, data, votes)
-            self._solve(solver, data, read)
+            self._solve(solver, data)
         return self._warn(stacklevel=4)  # its decorator is a call, too
 
     def fit_moments(self, moments: Moments) -> Self:
@@ -327,7 +332,13 @@ class LabelModel(FitAttributes["Fitted", Moments], BatchEstimator):
         return self._warn()
 
     def partial_fit(
-        self, votes: Any, y: object = None, *, gold: Any = None, sample_weight: ArrayLike | None = None
+        self,
+        votes: Any,
+        y: object = None,
+        *,
+        gold: Any = None,
+        sample_weight: ArrayLike | None = None,
+        features: Any = None,
     ) -> Self:
         """Add the votes to the counts of earlier calls, then estimate the parameters again.
 
@@ -341,6 +352,9 @@ class LabelModel(FitAttributes["Fitted", Moments], BatchEstimator):
         gold : gold labels of some of these items, as in :meth:`fit`, optional
             They are added to those of earlier calls. The votes on the newest 10,000 items with gold labels
             are kept, fewer if there are more than 26,000 sources.
+        features : features of these items, as in :meth:`fit`, optional
+            A sample of 20,000 items of all calls is kept to learn from. Files do not contain it, so a model
+            with features that was loaded from a file cannot be continued.
 
         Examples
         --------
@@ -353,14 +367,15 @@ class LabelModel(FitAttributes["Fitted", Moments], BatchEstimator):
         True
         """
         with self._lock:
-            self._add(votes, gold, sample_weight)
+            self._add(votes, gold, sample_weight, features)
         return self._warn()
 
-    def _add(self, votes: Any, gold: Any, sample_weight: ArrayLike | None) -> None:
+    def _add(self, votes: Any, gold: Any, sample_weight: ArrayLike | None, features: Any) -> None:
         """Add votes to the counts and solve, without warnings."""
         solver = self._validate()
+        self._check_features(features)
         graph = validation.given_graph(self.graph, "partial_fit")
-        fitted, pending, pending_gold = getattr(self, "_state", FitState(None, None))
+        fitted, pending, pending_gold, pending_items = getattr(self, "_state", FitState(None, None))
         before = pending if pending is not None or fitted is None else fitted.moments
         if before is None:
             known = validation.read_classes(self.classes, self.n_classes, votes)
@@ -373,37 +388,57 @@ class LabelModel(FitAttributes["Fitted", Moments], BatchEstimator):
         weights = None if sample_weight is None else read_weights(sample_weight, chunk.n_items)
         total = Moments.of(chunk, graph, sample_weight=weights)
         total = total if before is None else before + total
-        labeled = pending_gold if pending is not None or fitted is None else fitted.gold_items
+        labeled, items = pending_gold, pending_items
+        if pending is None and fitted is not None:
+            labeled, items = fitted.gold_items, fitted.feature_items
+            if items is None and isinstance(fitted.fit, FeatureFit):
+                raise OptionError(
+                    "`partial_fit` needs the features of earlier items, which files do not contain; call fit."
+                )
+        codes = None
         if gold is not None:
             codes = join_gold(gold, votes, chunk, 1 if graph is None else graph.n_tasks)
             new = GoldItems.of(chunk, codes, weights)
             labeled = (new if labeled is None else labeled + new).newest()
-        data = FitData(moments=total, gold_items=labeled or None, **self._request())
+        if features is not None:
+            new_items = feature_items(features, votes, chunk, codes, weights).sample()
+            items = new_items if items is None else (items + new_items).sample()
+        data = FitData(moments=total, gold_items=labeled or None, feature_items=items, **self._request())
         try:
             self._solve(solver, data)
         except NotIdentifiableError:
             # Apart from the counts of the last fit, which its parameters belong to.
-            self._state = FitState(fitted, total, labeled)
+            self._state = FitState(fitted, total, labeled, items)
             raise
 
     def _validate(self) -> Solver:
         return validation.check_options(self.method, self.graph, self.temper)
 
+    def _check_features(self, features: Any) -> None:
+        n_tasks = self.graph.n_tasks if isinstance(self.graph, DependencyGraph) else 1
+        if features is not None and n_tasks > 1:
+            raise OptionError(
+                f"`features` is not supported with several tasks; got a graph with {n_tasks} tasks.",
+                parameter="features",
+            )
+
     def _request(self) -> dict[str, Any]:
         return {"class_balance": self.class_balance, "signs": self.signs, "temper": self.temper}
 
-    def _solve(self, solver: Solver, data: FitData, features: Features | None = None) -> None:
+    def _solve(self, solver: Solver, data: FitData) -> None:
         fit = check_solver(solver, data).solve(data)
-        if features is not None:
-            from flyingsquid.solvers.features import add_features  # most fits have no features
-
-            fit = add_features(fit, data, features)
+        items = data.feature_items
+        if items is not None:
+            votes_on = np.asarray(data.moments.vote_counts, np.float64).sum(axis=1)
+            fit = FeatureFit.learn(fit, items, votes_on)
         notes = [note for note in (fit.reason, data.note) if note]
         general = concerns_about(fit, data.moments, data.votes)
         fit = replace(fit, reason="; ".join(notes), concerns=(*data.concerns, *fit.concerns, *general))
         fitted = Fitted.of(fit, data.moments, data.learned_graph, data.rows)
         if data.has_gold and data.labeled is not None:
             fitted = replace(fitted, n_gold=data.labeled.n_labels, gold_items=data.labeled.newest())
+        if items is not None:
+            fitted = replace(fitted, feature_items=items.sample())
         self._publish(fitted)
 
     def _publish(self, fitted: Fitted) -> None:
@@ -620,14 +655,6 @@ class LabelModel(FitAttributes["Fitted", Moments], BatchEstimator):
         return self.fit_.temper
 
 
-def _read_features(features: Any, data: FitData, votes: Any) -> Features:
-    """Read the features of the votes that ``data`` was read from."""
-    from flyingsquid.solvers.features import votes_with_features  # most fits have no features
-
-    read = votes_with_features(data)
-    return Features.read(features, read.n_items, item_ids(votes, read))
-
-
 @dataclass(frozen=True, eq=False)
 class Fitted(FittedParameters):
     """A fit, the counts that it was made from, and derived values.
@@ -642,6 +669,8 @@ class Fitted(FittedParameters):
     n_gold : int
     gold_items : GoldItems or None
         Items with gold labels, for ``partial_fit``.
+    feature_items : FeatureItems or None
+        A sample of items with features, for ``partial_fit``.
     """
 
     moments: Moments
@@ -650,6 +679,7 @@ class Fitted(FittedParameters):
     rows: Rows = "none"
     n_gold: int = 0
     gold_items: GoldItems | None = None
+    feature_items: FeatureItems | None = None
 
     @classmethod
     def of(

@@ -206,7 +206,7 @@ class SequenceLabelModel(FitAttributes["FittedSequences", SequenceMoments]):
     def _add(self, votes: Any, lengths: Any) -> None:
         """Add sequences to the counts and solve, without warnings."""
         solver = self._validate()
-        fitted, pending, _ = getattr(self, "_state", FitState(None, None))
+        fitted, pending, *_ = getattr(self, "_state", FitState(None, None))
         before = pending if pending is not None or fitted is None else fitted.moments
         known = None if before is None else before.rows.classes
         chunk = as_votes(votes, known, check=before is None)

@@ -20,6 +20,7 @@ from flyingsquid.fits.files import units_on
 from flyingsquid.moments import Moments
 from flyingsquid.solvers.structure import LearnedGraph
 from flyingsquid.votes import Votes
+from flyingsquid.votes.feature_items import FeatureItems
 from flyingsquid.votes.gold_items import GoldItems
 from flyingsquid.votes.grid import CountedRows
 
@@ -88,6 +89,8 @@ class FitData:
     gold_items : GoldItems or None
         Votes on items with gold labels, if ``votes`` does not hold these: in streams, in ``partial_fit``, and
         if there are too many distinct rows.
+    feature_items : FeatureItems or None
+        Items with features and their votes: all, or a sample for chunks and ``partial_fit``.
     class_balance : None, "uniform", "estimate" or array
     signs : "average" or mapping from source to sign
     temper : None, "auto" or float
@@ -119,6 +122,7 @@ class FitData:
     note: str = ""
     gold: NDArray[Any] | None = None
     gold_items: GoldItems | None = None
+    feature_items: FeatureItems | None = None
     class_balance: Any = None
     signs: Any = "average"
     temper: Any = None

@@ -18,6 +18,8 @@ from flyingsquid.solvers.structure import graph_from
 from flyingsquid.votes import VoteChunks, Votes, as_chunks, as_votes
 from flyingsquid.votes.arguments import item_ids, join_by_item, read_task_gold, read_weights
 from flyingsquid.votes.codes import Label
+from flyingsquid.votes.feature_items import FeatureCollector, FeatureItems
+from flyingsquid.votes.features import Features
 from flyingsquid.votes.gold_items import GoldCollector, GoldItems
 from flyingsquid.votes.grid import CountedRows
 from flyingsquid.votes.patterns import counted_codes
@@ -33,6 +35,7 @@ def read_fit_data(
     classes: tuple[Label, ...] | None,
     gold: Any = None,
     sample_weight: ArrayLike | None = None,
+    features: Any = None,
     keep_rows: bool = True,
     **options: Any,
 ) -> FitData:
@@ -44,7 +47,7 @@ def read_fit_data(
     graph : DependencyGraph, "learn" or None
     classes : tuple of labels or None
         Classes of votes that are plain numbers.
-    gold : gold labels as a user passes them
+    gold, features : gold labels and features as a user passes them
     keep_rows : bool
         Whether distinct rows of chunks are kept besides their counts.
     **options : class_balance, signs, temper and use of :class:`FitData`
@@ -53,7 +56,7 @@ def read_fit_data(
         votes = read_path(votes, classes)
         on_cluster = distributed_votes(votes)
         if on_cluster is not None:
-            refuse_options(sample_weight=sample_weight)
+            refuse_options(sample_weight=sample_weight, features=features)
             return _read_cluster(on_cluster.with_classes(classes), graph, gold, keep_rows, options)
         chunks = as_chunks(votes, classes)
         if chunks is not None:
@@ -61,7 +64,7 @@ def read_fit_data(
                 raise OptionError(
                     "`sample_weight` is not supported with VoteChunks; pass the votes as an array."
                 )
-            return _read_chunks(chunks, graph, gold, keep_rows, options)
+            return _read_chunks(chunks, graph, gold, features, keep_rows, options)
     stacked = graph.stacked_shape if isinstance(graph, DependencyGraph) else None
     read = as_votes(votes, classes, stacked)
     weights = None if sample_weight is None else read_weights(sample_weight, len(read))
@@ -77,10 +80,26 @@ def read_fit_data(
     )
     if isinstance(graph, str):
         data = _with_learned_graph(data)
-    if gold is None:
+    if gold is not None:
+        n_tasks = 1 if data.moments.graph is None else data.moments.graph.n_tasks
+        known = join_gold(gold, votes, read, n_tasks)
+        data = replace(data, gold=known if (known >= 0).any() else None)
+    if features is None:
         return data
-    known = join_gold(gold, votes, read, 1 if data.moments.graph is None else data.moments.graph.n_tasks)
-    return replace(data, gold=known if (known >= 0).any() else None)
+    return replace(data, feature_items=feature_items(features, votes, read, data.gold, weights))
+
+
+def feature_items(
+    features: Any, votes: Any, read: Votes, gold: NDArray[Any] | None, weights: Any
+) -> FeatureItems:
+    """Return items with features of ``votes``, which are ``read`` after reading, with gold codes (n, 1)."""
+    return FeatureItems(
+        read,
+        Features.read(features, read.n_items, item_ids(votes, read)),
+        None if weights is None else np.asarray(weights, np.float64),
+        None if gold is None else np.asarray(gold[:, 0], np.intp),
+        read.n_items,
+    )
 
 
 def _read_cluster(
@@ -94,15 +113,20 @@ def _read_cluster(
 
 
 def _read_chunks(
-    chunks: VoteChunks, graph: GraphOption, gold: Any, keep_rows: bool, options: dict[str, Any]
+    chunks: VoteChunks, graph: GraphOption, gold: Any, features: Any, keep_rows: bool, options: dict[str, Any]
 ) -> FitData:
-    if gold is None:
-        return _read_parts(chunks, graph, keep_rows, options)
-    _require_one_task(graph)
-    collector = GoldCollector(gold)
-    watched = VoteChunks(collector.watch(chunks), names=chunks.names)
+    watched = chunks
+    if gold is not None:
+        _require_one_task(graph)
+        labels = GoldCollector(gold)
+        watched = VoteChunks(labels.watch(chunks), names=chunks.names)
+    if features is not None:
+        collector = FeatureCollector(features)
+        watched = VoteChunks(collector.watch(watched), names=chunks.names)
     data = _read_parts(watched, graph, keep_rows, options, again=chunks)
-    return _with_gold_items(data, collector.items())
+    if gold is not None:
+        data = _with_gold_items(data, labels.items())
+    return data if features is None else replace(data, feature_items=collector.items())
 
 
 def join_gold(gold: Any, votes: Any, read: Votes, n_tasks: int) -> NDArray[Any]:

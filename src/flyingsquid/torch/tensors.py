@@ -21,8 +21,8 @@ from flyingsquid.inference.correction import LEAST_PROBABILITY
 from flyingsquid.inference.junction_tree import Step, plan
 from flyingsquid.inference.weighted import EVEN_VOTE, TableTerm
 from flyingsquid.moments import Moments
-from flyingsquid.moments.moments import moments_from_tables
 from flyingsquid.moments.counting import CountPlan
+from flyingsquid.moments.moments import moments_from_tables
 from flyingsquid.votes import REASONS
 
 # Below 2**24, up to which float32 counts exactly.

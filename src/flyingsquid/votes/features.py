@@ -96,15 +96,29 @@ class Features:
         The fold depends only on the values of the item, so an item has the same fold in every call, and
         copies of an item are in one fold.
         """
-        multipliers = _draw(self.n_columns).integers(1, 1 << 31, self.n_columns, dtype=np.uint64) | 1
         sketch = None if self.n_columns <= MOST_COLUMNS else _sketch(self.n_columns)
+        for at, rows, hashes in self._hashed_chunks():
+            folds = ((hashes >> np.uint64(29)) % np.uint64(N_FOLDS)).astype(np.intp)
+            yield at, rows if sketch is None else _apply(sketch, rows), folds
+
+    def priorities(self) -> tuple[NDArray[np.uint64], NDArray[np.bool_]]:
+        """Return pseudorandom numbers (n,) that depend only on the values, and which items have features."""
+        found, is_present = np.zeros(self.n_items, np.uint64), np.zeros(self.n_items, bool)
+        for at, rows, hashes in self._hashed_chunks():
+            # Multiplied and mixed (Steele et al. 2014), so that they are independent of the folds.
+            mixed = (hashes ^ (hashes >> np.uint64(30))) * np.uint64(0xBF58476D1CE4E5B9)
+            found[at] = (mixed ^ (mixed >> np.uint64(27))) * np.uint64(0x94D049BB133111EB)
+            is_present[at] = ~np.isnan(rows).all(axis=1)
+        return found, is_present
+
+    def _hashed_chunks(self) -> Iterator[tuple[slice, Array, NDArray[np.uint64]]]:
+        """Yield rows as they were passed, and a hash of each of them."""
+        multipliers = _draw(self.n_columns).integers(1, 1 << 31, self.n_columns, dtype=np.uint64) | 1
         for at, rows in self.raw_chunks():
             # Rounded, so that single and double precision agree; adding 0 turns -0.0 into 0.
             with np.errstate(over="ignore"):
                 bits = rows.astype(np.float32) + np.float32(0)
-            mixed = bits.view(np.uint32).astype(np.uint64) @ multipliers
-            folds = ((mixed >> np.uint64(29)) % np.uint64(N_FOLDS)).astype(np.intp)
-            yield at, rows if sketch is None else _apply(sketch, rows), folds
+            yield at, rows, bits.view(np.uint32).astype(np.uint64) @ multipliers
 
 
 def _apply(sketch: csr_array, rows: Array) -> Array:
