@@ -22,15 +22,16 @@ from flyingsquid.estimation.source_estimates import (
     SourceErrors,
     SourceEstimates,
     assess_sources,
-    best_class,
     estimate_sources,
 )
 from flyingsquid.estimation.tied_em import (
     MOST_CELLS,
     Rows,
+    Shift,
     Tables,
     anchored_tables,
     can_use_pairs,
+    shift_of,
     tables_from_pairs,
     tables_from_rows,
     with_abstention,
@@ -46,6 +47,7 @@ from flyingsquid.estimation.weighted import VoteWeights, vote_weights, votes_per
 from flyingsquid.inference.weighted import (
     Mixture,
     TableTerm,
+    best_class,
     fallback_posterior,
     mix_parts,
     row_sums,
@@ -59,6 +61,12 @@ Array = NDArray[np.float64]
 # are more accurate with more votes per item, and less accurate for one-sided rules with few (design
 # datasets).
 _ANCHORED_SHARE, _VOTES_PER_ITEM, _STEEPNESS = 0.5, 3.0, 8
+# Anchored tables are used less if they move this share of the items to another class (plateau: .03 to .07)
+# without a gain in log-likelihood of this much per moved item (.1 to .4), more if this share of the pairs is
+# dependent. Derived datasets with anchored tables gain .5 points, and 15% instead of 22%
+# are more than a point below majority vote; the design half: same. Without the likelihood, simulated crowds
+# with class-dependent errors lose 3 points (docs/design/0009-default.md).
+_UNSUPPORTED, _NATS_PER_ITEM, _DEPENDENT_PAIRS = 0.05, 0.2, 0.1
 # Items without votes get the estimated balance only if it is trusted more than this. Trust in it grows with
 # the pairs of votes on the same items; it is one half at this many (100 to 300: same).
 _TRUSTED_BALANCE, _BALANCE_PAIRS = 0.1, 100.0
@@ -275,7 +283,10 @@ def _mix(
         if anchored_share < _NEGLIGIBLE or is_trusted:
             anchored_share = 0.0
         else:
-            anchored = anchored_tables(rows, weights, balance).term(weights)
+            tables = anchored_tables(rows, weights, balance)
+            anchored = tables.term(weights)
+            if balance is None:
+                anchored_share *= _supported(shift_of(rows, weights, tables), moments, dependence)
     return Mixture(
         weights=weights.weights,
         one_sided=weights.one_sided,
@@ -287,6 +298,20 @@ def _mix(
         anchored_share=float(anchored_share),
         majority=_without_negligible(dependence.contradiction),
     )
+
+
+def _supported(shift: Shift, moments: Moments, dependence: Dependence) -> float:
+    """Return a factor in [0, 1] for anchored tables, less than 1 if they move items without support.
+
+    Sources that share errors do not determine how frequent the classes are. So anchored tables may move items
+    to another class only as far as this makes the votes more likely. If many pairs are dependent, it must
+    make them much more likely, because the likelihood counts shared errors repeatedly.
+    """
+    voting = np.count_nonzero(np.asarray(moments.vote_counts).sum(axis=1))
+    dependent = dependence.n_pairs / max(voting * (voting - 1) / 2, 1)
+    needed = _NATS_PER_ITEM * (1 + (dependent / _DEPENDENT_PAIRS) ** 4)
+    support = max(shift.log_likelihood, 0.0) / needed
+    return 1 / (1 + (max(shift.share - support, 0.0) / _UNSUPPORTED) ** 4)
 
 
 def _prior(moments: Moments, balance: Array, weights: VoteWeights) -> Array:

@@ -35,8 +35,8 @@ from flyingsquid.estimation.trust import MOST_FROM_PAIRS, Trust
 from flyingsquid.inference.weighted import (
     EVEN_VOTE,
     Mixture,
+    best_class,
     fallback_posterior,
-    row_sums,
     row_tops,
     table_posterior,
     weighted_shares,
@@ -284,12 +284,6 @@ def _mean_label(labels: Array, rows: Rows) -> Array:
     """Return the mean of labels (u, K) of items with votes and one added item of each class."""
     mass = rows.voted @ labels + 1
     return np.asarray(mass / mass.sum())
-
-
-def best_class(labels: Array) -> Array:
-    """Return hard labels, divided equally between tied classes, shape (u, K)."""
-    best = (labels >= row_tops(labels) - 1e-9).astype(np.float64)
-    return np.asarray(best / row_sums(best))
 
 
 def _agreement_with(labels: Array, rows: Rows, m: int) -> Array:

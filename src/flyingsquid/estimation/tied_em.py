@@ -16,7 +16,15 @@ from numpy.typing import NDArray
 from scipy.special import expit
 
 from flyingsquid.estimation.weighted import VoteWeights
-from flyingsquid.inference.weighted import LEAST_PRIOR, TableTerm, table_posterior, weighted_shares
+from flyingsquid.inference.weighted import (
+    LEAST_PRIOR,
+    TableTerm,
+    best_class,
+    row_tops,
+    table_posterior,
+    table_scores,
+    weighted_shares,
+)
 from flyingsquid.moments import Moments
 from flyingsquid.votes import Votes
 from flyingsquid.votes.codes import OneHot, n_votes_in
@@ -213,6 +221,39 @@ def anchored_tables(rows: Rows, weights: VoteWeights, balance: Array | None) -> 
         labels = (1 - _ANCHOR) * by_tables + _ANCHOR * anchor
         tables = _maximize(_expect_labels(rows, labels), weights, _ANCHORED_ROW_VOTES, balance)
     return tables
+
+
+class Shift(NamedTuple):
+    """Comparison of the labels by anchored tables with those by weighted votes.
+
+    Attributes
+    ----------
+    share : float
+        Share of the items that move from one class to another, beyond those that move back.
+    log_likelihood : float
+        Mean log-likelihood of an item by the tables, relative to tables of the labels by weighted votes.
+    """
+
+    share: float
+    log_likelihood: float
+
+
+def shift_of(rows: Rows, weights: VoteWeights, tables: Tables) -> Shift:
+    """Compare the labels by anchored tables with those by weighted votes."""
+    by_votes = best_class(weighted_shares(rows.cast, weights.weights))
+    by_tables = table_posterior(rows.cast, tables.term(weights), weights.one_sided)
+    moved = rows.voted @ (best_class(by_tables) - by_votes)
+    unmoved = _maximize(_expect_labels(rows, by_votes), weights, _ANCHORED_ROW_VOTES, None)
+    gain = rows.voted @ (_log_likelihood(rows, weights, tables) - _log_likelihood(rows, weights, unmoved))
+    total = max(float(rows.voted.sum()), 1e-12)
+    return Shift(float(np.abs(moved).sum() / 2 / total), float(gain / total))
+
+
+def _log_likelihood(rows: Rows, weights: VoteWeights, tables: Tables) -> Array:
+    """Return the log-likelihood of each row, shape (u,)."""
+    scores = table_scores(rows.cast, tables.term(weights), weights.one_sided)
+    top = row_tops(scores)
+    return np.asarray(top[:, 0] + np.log(np.exp(scores - top).sum(axis=1)))
 
 
 def _expect(rows: Rows, term: TableTerm, weights: VoteWeights) -> Expected:

@@ -157,20 +157,26 @@ def fallback_posterior(cast: OneHot | PatternGrid, mixture: Mixture) -> Array:
 
 def table_posterior(cast: OneHot | PatternGrid, term: TableTerm, one_sided: NDArray[np.bool_]) -> Array:
     """Return P(Y = k | votes) by tables, and by shares of one-sided votes, shape (n, K)."""
-    m, n_classes = term.weights.shape
-    logs = term.logs.transpose(2, 0, 1).reshape(n_classes * m, n_classes)
+    n_classes = term.weights.shape[1]
     if n_classes == 2 and not one_sided.any():  # one product and one exponential
-        odds = cast @ (logs[:, 1] - logs[:, 0])
+        odds = cast @ (term.logs[:, 1] - term.logs[:, 0]).T.ravel()
         odds += np.log(term.balance[1]) - np.log(term.balance[0])
         return np.stack([expit(-odds), expit(odds)], axis=1)
-    scores = cast @ logs
-    scores += np.log(term.balance)
-    if one_sided.any():
-        scores += np.log(weighted_shares(cast, np.where(one_sided[:, None], term.weights, 0.0)))
+    scores = table_scores(cast, term, one_sided)
     scores -= row_tops(scores)
     np.exp(scores, out=scores)
     scores /= row_sums(scores)
     return scores
+
+
+def table_scores(cast: OneHot | PatternGrid, term: TableTerm, one_sided: NDArray[np.bool_]) -> Array:
+    """Return log P(Y = k, votes) by tables, and by shares of one-sided votes, shape (n, K)."""
+    m, n_classes = term.weights.shape
+    scores = cast @ term.logs.transpose(2, 0, 1).reshape(n_classes * m, n_classes)
+    scores += np.log(term.balance)
+    if one_sided.any():
+        scores += np.log(weighted_shares(cast, np.where(one_sided[:, None], term.weights, 0.0)))
+    return np.asarray(scores)
 
 
 def weighted_shares(cast: OneHot | PatternGrid, weights: Array, prior: Array | None = None) -> Array:
@@ -181,6 +187,12 @@ def weighted_shares(cast: OneHot | PatternGrid, weights: Array, prior: Array | N
 def _shares(sums: Array, prior: Array | None) -> Array:
     sums = sums + EVEN_VOTE * (1 / sums.shape[1] if prior is None else prior)
     return np.asarray(sums / row_sums(sums))
+
+
+def best_class(labels: Array) -> Array:
+    """Return hard labels, divided equally between tied classes, shape (n, K)."""
+    best = (labels >= row_tops(labels) - 1e-9).astype(np.float64)
+    return np.asarray(best / row_sums(best))
 
 
 def row_sums(values: Array) -> Array:
