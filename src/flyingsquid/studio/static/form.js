@@ -1,0 +1,298 @@
+// The form that adds or changes a rule, with a preview of what it matches while a person types.
+
+import { isAbort, post, superseding } from "./api.js";
+import { KINDS, SIGNS } from "./describe.js";
+import { $, debounce, h, percent, plural, setError, setText, show } from "./dom.js";
+import { marked } from "./text.js";
+import { act, onState, store } from "./store.js";
+
+const PREVIEW_MS = 200;
+const parts = {};
+const latest = superseding();
+let editing = null;
+
+/** A label and a control, with a place for an error below them. `field` is the name of the field in errors. */
+function field(name, text, control, { note = null, grow = false } = {}) {
+  const id = `rule-${name}`;
+  control.id = id;
+  control.classList.add("field");
+  const error = h("p", { class: "error", id: `${id}-error`, role: "alert", hidden: true });
+  control.setAttribute("aria-describedby", `${id}-error`);
+  parts[name] = { control, error, box: h("div", { class: grow ? "labeled grow" : "labeled" }, h("label", { for: id }, text), control, note ? h("p", { class: "note" }, note) : null, error) };
+  return parts[name].box;
+}
+
+const check = (name, text, checked) => {
+  const control = h("input", { type: "checkbox", id: `rule-${name}`, checked });
+  parts[name] = { control, box: h("label", { class: "check" }, control, ` ${text}`) };
+  return parts[name].box;
+};
+
+const value = (name) => parts[name].control.value;
+const words = () => value("words").split(",").map((word) => word.trim()).filter(Boolean);
+
+function build() {
+  const form = $("rule-form");
+  form.append(
+    h("div", { class: "line" },
+      field("kind", "Kind", h("select")),
+      field("words", "Words or phrases, separated by commas", h("input", { type: "text", placeholder: "subscribe, my channel", spellcheck: "false" }), { grow: true }),
+      field("pattern", "Pattern", h("input", { type: "text", placeholder: "check.*out", spellcheck: "false", class: "code" }), { grow: true }),
+      field("number", "Column", h("select")),
+      field("operator", "Is", h("select", {}, Object.entries(SIGNS).map(([sign, shown]) => h("option", { value: sign }, shown)))),
+      field("value", "Number", h("input", { type: "number", step: "any" })),
+      field("item", "Similar to item", h("input", { type: "number", min: "0", step: "1" })),
+      field("at_least", "Similarity of at least", h("input", { type: "number", min: "-1", max: "1", step: "0.05", value: "0.6" })),
+      field("votes", "Vote column", h("select")),
+      field("function", "Function", h("select")),
+      field("label", "Votes for", h("select")),
+      h("div", { class: "labeled submit" }, h("button", { type: "submit", class: "button primary", id: "rule-submit" }, "Add"),
+        h("button", { type: "button", class: "button", id: "rule-cancel", hidden: true, on: { click: () => reset(true) } }, "Cancel"))),
+    h("details", { class: "options", id: "rule-options" },
+      h("summary", {}, "Options"),
+      h("div", { class: "line" },
+        field("name", "Name (optional)", h("input", { type: "text" })),
+        field("column", "Column", h("select")),
+        check("whole_words", "Whole words only", true),
+        check("ignore_case", "Ignore case", true))),
+    h("p", { class: "error", id: "rule-error", role: "alert", hidden: true }),
+    h("div", { class: "preview", id: "preview", hidden: true },
+      h("p", { class: "note", id: "preview-count", role: "status" }), h("ul", { id: "preview-examples" })),
+  );
+  parts.kind.control.addEventListener("change", () => {
+    arrange();
+    preview.now();
+  });
+  form.addEventListener("input", () => preview());
+  form.addEventListener("change", () => preview());
+  form.addEventListener("submit", submit);
+}
+
+function setOptions(select, options) {
+  const key = JSON.stringify(options);
+  if (select.dataset.content === key) return;
+  select.dataset.content = key;
+  const chosen = select.value;
+  select.replaceChildren(...options.map(([code, text]) => h("option", { value: String(code) }, text)));
+  if (options.some(([code]) => String(code) === chosen)) select.value = chosen;
+}
+
+function columnsOf(state, type) {
+  return state.data.columns.filter((column) => column.type === type).map(({ name }) => [name, name]);
+}
+
+/** Vote columns and functions that are not sources yet, or that the edited source uses. */
+function freeColumns(state) {
+  const used = new Set(state.sources.filter((row) => row.kind === "column" && row.id !== editing).map((row) => row.source.column));
+  return columnsOf(state, "vote").filter(([name]) => !used.has(name));
+}
+
+function freeFunctions(state) {
+  const used = new Set(state.sources.filter((row) => row.kind === "function").map((row) => row.source.function));
+  return (state.data.functions || []).filter((entry) => !used.has(entry.function)).map((entry) => [JSON.stringify([entry.file, entry.function]), entry.function]);
+}
+
+function fill(state) {
+  const texts = columnsOf(state, "text");
+  const numbers = columnsOf(state, "number");
+  const columns = freeColumns(state);
+  const functions = freeFunctions(state);
+  const available = {
+    keywords: texts.length, regex: texts.length, comparison: numbers.length, similarity: state.data.similarity,
+    column: columns.length, function: functions.length,
+  };
+  setOptions(parts.kind.control, Object.entries(KINDS).filter(([kind]) => available[kind]));
+  setOptions(parts.number.control, numbers);
+  setOptions(parts.votes.control, columns);
+  setOptions(parts.function.control, functions);
+  setOptions(parts.column.control, texts);
+  if (!parts.column.touched && texts.some(([name]) => name === state.data.text_column)) {
+    parts.column.control.value = state.data.text_column;
+    parts.column.touched = true;
+  }
+  setOptions(parts.label.control, state.classes.map((name, label) => [label, name]));
+  arrange();
+}
+
+/** Show the fields of the chosen kind. */
+function arrange() {
+  const kind = value("kind");
+  const isText = kind === "keywords" || kind === "regex";
+  const shown = {
+    words: kind === "keywords", pattern: kind === "regex", number: kind === "comparison", operator: kind === "comparison",
+    value: kind === "comparison", item: kind === "similarity", at_least: kind === "similarity", votes: kind === "column",
+    function: kind === "function", label: kind !== "column" && kind !== "function",
+    column: isText && parts.column.control.options.length > 1, whole_words: kind === "keywords", ignore_case: isText,
+  };
+  for (const [name, visible] of Object.entries(shown)) show(parts[name].box, visible);
+}
+
+/** The source that the form describes, or null if something needed is still empty. */
+function read() {
+  const kind = value("kind");
+  const source = { kind };
+  if (value("name").trim()) source.name = value("name").trim();
+  if (kind === "column") return value("votes") ? { ...source, column: value("votes") } : null;
+  if (kind === "function") {
+    if (!value("function")) return null;
+    const [file, name] = JSON.parse(value("function"));
+    return { ...source, file, function: name };
+  }
+  source.label = Number(value("label"));
+  if (kind === "keywords" || kind === "regex") {
+    source.column = value("column");
+    source.ignore_case = parts.ignore_case.control.checked;
+  }
+  switch (kind) {
+    case "keywords":
+      return words().length ? { ...source, words: words(), whole_words: parts.whole_words.control.checked } : null;
+    case "regex":
+      return value("pattern") ? { ...source, pattern: value("pattern") } : null;
+    case "comparison":
+      return value("value") === "" ? null : { ...source, column: value("number"), operator: value("operator"), value: Number(value("value")) };
+    default:
+      return value("item") === "" ? null : { ...source, item: Number(value("item")), at_least: Number(value("at_least")) };
+  }
+}
+
+const OWN = { pattern: "pattern", words: "words", value: "value", operator: "operator", item: "item", at_least: "at_least", label: "label", name: "name" };
+
+function showErrors(error) {
+  for (const part of Object.values(parts)) {
+    if (!part.error) continue;
+    setError(part.error, "");
+    part.control.removeAttribute("aria-invalid");
+  }
+  setError($("rule-error"), "");
+  if (!error) return;
+  const part = parts[OWN[error.field]];
+  if (part && !part.box.hidden && part.box.isConnected) {
+    setError(part.error, error.message);
+    part.control.setAttribute("aria-invalid", "true");
+    if (error.field === "name") $("rule-options").open = true;
+  } else setError($("rule-error"), error.message);
+}
+
+const preview = debounce(async () => {
+  const source = read();
+  if (!source) {
+    latest.cancel();
+    showErrors(null);
+    show($("preview"), false);
+    return;
+  }
+  const busy = setTimeout(() => setText($("preview-count"), "Looking for matches…"), 400);
+  try {
+    const found = await latest.run((signal) => post("/api/preview", { source }, signal));
+    showErrors(null);
+    showPreview(source, found);
+  } catch (error) {
+    if (isAbort(error)) return;
+    show($("preview"), false);
+    showErrors(error);
+  } finally {
+    clearTimeout(busy);
+  }
+}, PREVIEW_MS);
+
+function showPreview(source, found) {
+  show($("preview"), true);
+  const total = store.state.data.n_items;
+  const seen = found.seen && found.seen < total ? ` among the first ${plural(found.seen, "item")}` : "";
+  const share = found.seen || total;
+  setText($("preview-count"), found.matches === 0 ? `No item matches${seen}.` : `Matches ${plural(found.matches, "item")} (${percent(found.matches / share)})${seen}.`);
+  const wanted = source.kind === "keywords" ? source.words : [];
+  const shown = (found.examples || []).slice(0, 4);
+  $("preview-examples").replaceChildren(...shown.map((item) => h("li", {}, ...describeExample(source, item, wanted))));
+}
+
+function describeExample(source, item, wanted) {
+  const shown = marked(item.text || "", wanted, { around: 110 });
+  if (source.kind !== "comparison" || !item.fields) return shown;
+  return [h("b", {}, `${source.column} ${item.fields[source.column]}`), " ", ...shown];
+}
+
+async function submit(event) {
+  event.preventDefault();
+  const source = read();
+  if (!source) {
+    const empty = { keywords: "words", regex: "pattern", comparison: "value", similarity: "item" }[value("kind")];
+    if (empty) parts[empty].control.focus();
+    return;
+  }
+  const button = $("rule-submit");
+  button.disabled = true;
+  try {
+    await act(editing ? { type: "update_source", id: editing, source } : { type: "add_source", source });
+    reset(false);
+    const first = { keywords: "words", regex: "pattern", comparison: "value", similarity: "item" }[source.kind];
+    (first ? parts[first].control : parts.kind.control).focus();
+  } catch (error) {
+    showErrors(error);
+  } finally {
+    button.disabled = false;
+  }
+}
+
+function reset(refocus) {
+  const row = editing;
+  editing = null;
+  preview.cancel();
+  latest.cancel();
+  for (const name of ["words", "pattern", "value", "item", "name"]) parts[name].control.value = "";
+  parts.kind.control.disabled = false;
+  showErrors(null);
+  show($("preview"), false);
+  show($("rule-cancel"), false);
+  setText($("rule-submit"), "Add");
+  setText($("add-h"), "Add a rule");
+  if (refocus && row) document.querySelector(`[data-key="${CSS.escape(row)}"] .edit`)?.focus();
+}
+
+/** Fill the form with a rule of the table. */
+export function editRule(row) {
+  const { source } = row;
+  editing = row.id;
+  fill(store.state);
+  const { kind } = source;
+  parts.kind.control.value = kind;
+  parts.kind.control.disabled = true;
+  const values = {
+    words: source.words?.join(", "), pattern: source.pattern, operator: source.operator, value: source.value, item: source.item,
+    at_least: source.at_least, label: source.label, name: source.name,
+    [kind === "comparison" ? "number" : "column"]: source.column,
+  };
+  for (const [name, content] of Object.entries(values)) {
+    if (content !== undefined && content !== null) parts[name].control.value = String(content);
+  }
+  for (const name of ["whole_words", "ignore_case"]) parts[name].control.checked = source[name] !== false;
+  arrange();
+  show($("rule-cancel"), true);
+  setText($("rule-submit"), "Save");
+  setText($("add-h"), `Edit ${row.name}`);
+  $("add").scrollIntoView({ block: "nearest" });
+  focusForm();
+  preview.now();
+}
+
+export function focusForm() {
+  const first = { keywords: "words", regex: "pattern", comparison: "value", similarity: "item" }[value("kind")] || "kind";
+  parts[first].control.focus();
+}
+
+/** Offer a rule by similarity to an item. */
+export function similarTo(index) {
+  parts.kind.control.value = "similarity";
+  parts.item.control.value = String(index);
+  arrange();
+  focusForm();
+  preview.now();
+}
+
+export function startForm() {
+  build();
+  onState((state) => {
+    if (editing && !state.sources.some((row) => row.id === editing)) reset(false);
+    fill(state);
+  });
+}
