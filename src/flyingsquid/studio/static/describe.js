@@ -4,9 +4,9 @@ import { count, listing } from "./dom.js";
 
 export const KINDS = {
   keywords: "Keywords",
-  regex: "Regular expression",
-  comparison: "Comparison of a number",
-  similarity: "Similarity to an item",
+  regex: "Pattern (regex)",
+  comparison: "Comparison",
+  similarity: "Similarity",
   column: "Vote column",
   function: "Python function",
 };

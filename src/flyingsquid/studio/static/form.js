@@ -36,7 +36,7 @@ function build() {
   form.append(
     h("div", { class: "line" },
       field("kind", "Kind", h("select")),
-      field("words", "Words or phrases, separated by commas", h("input", { type: "text", placeholder: "subscribe, my channel", spellcheck: "false" }), { grow: true }),
+      field("words", "Words, separated by commas", h("input", { type: "text", placeholder: "subscribe, my channel", spellcheck: "false" }), { grow: true }),
       field("pattern", "Pattern", h("input", { type: "text", placeholder: "check.*out", spellcheck: "false", class: "code" }), { grow: true }),
       field("number", "Column", h("select")),
       field("operator", "Is", h("select", {}, Object.entries(SIGNS).map(([sign, shown]) => h("option", { value: sign }, shown)))),
@@ -216,17 +216,19 @@ async function submit(event) {
   event.preventDefault();
   const source = read();
   if (!source) {
-    const empty = { keywords: "words", regex: "pattern", comparison: "value", similarity: "item" }[value("kind")];
-    if (empty) parts[empty].control.focus();
+    focusForm();
     return;
   }
   const button = $("rule-submit");
   button.disabled = true;
   try {
     await act(editing ? { type: "update_source", id: editing, source } : { type: "add_source", source });
-    reset(false);
-    const first = { keywords: "words", regex: "pattern", comparison: "value", similarity: "item" }[source.kind];
-    (first ? parts[first].control : parts.kind.control).focus();
+    // A person may have typed the next rule while this one was sent.
+    if (JSON.stringify(read()) === JSON.stringify(source)) {
+      reset(false);
+      // The disabled button lost the focus; a person who went elsewhere keeps it there.
+      if (document.activeElement === document.body || $("rule-form").contains(document.activeElement)) focusForm();
+    }
   } catch (error) {
     showErrors(error);
   } finally {
@@ -275,9 +277,10 @@ export function editRule(row) {
   preview.now();
 }
 
+const FIRST = { keywords: "words", regex: "pattern", comparison: "value", similarity: "item" };
+
 export function focusForm() {
-  const first = { keywords: "words", regex: "pattern", comparison: "value", similarity: "item" }[value("kind")] || "kind";
-  parts[first].control.focus();
+  parts[FIRST[value("kind")] || "kind"].control.focus();
 }
 
 /** Offer a rule by similarity to an item. */

@@ -28,7 +28,7 @@ function createRow({ id }) {
   });
   const row = h("tr", {},
     h("th", { scope: "row" },
-      h("div", { class: "line tight" }, enabled,
+      h("div", { class: "name-line" }, enabled,
         h("button", { type: "button", class: "link name", title: "Show the items that it votes on", on: { click: () => showSource(id) } })),
       h("div", { class: "what" }),
       h("p", { class: "error row-error", role: "alert", hidden: true }),
@@ -38,8 +38,8 @@ function createRow({ id }) {
     h("td", { class: "accuracy" }),
     h("td", { class: "n effect" }),
     h("td", { class: "actions" },
-      h("button", { type: "button", class: "button small edit", on: { click: () => editRule(find()) } }, "Edit"),
-      h("button", { type: "button", class: "button small", on: { click: () => removeSource(row, id) }, "aria-label": "Delete" }, "Delete")));
+      h("button", { type: "button", class: "link edit", on: { click: () => editRule(find()) } }, "Edit"),
+      h("button", { type: "button", class: "link", on: { click: () => removeSource(row, id) }, "aria-label": "Delete" }, "Delete")));
   return row;
 }
 
