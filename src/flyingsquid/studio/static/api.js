@@ -27,7 +27,11 @@ async function request(path, options) {
   }
   if (!response.ok) {
     const found = (body && body.error) || {};
-    throw new StudioError(found.message || `The studio answered with status ${response.status}.`, found.field || null, response.status);
+    throw new StudioError(
+      found.message || `The studio answered with status ${response.status}.`,
+      found.field || null,
+      response.status,
+    );
   }
   return body;
 }
@@ -35,7 +39,10 @@ async function request(path, options) {
 export const get = (path, signal) => request(path, { signal });
 
 export const post = (path, body = {}, signal = undefined) =>
-  request(path, { method: "POST", headers: { "Content-Type": "application/json" }, body: JSON.stringify(body), signal });
+  request(
+    path,
+    { method: "POST", headers: { "Content-Type": "application/json" }, body: JSON.stringify(body), signal },
+  );
 
 /** Return a function that makes one request at a time: a newer one cancels the one before it. */
 export function superseding() {

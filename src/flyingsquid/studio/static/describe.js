@@ -13,7 +13,7 @@ export const KINDS = {
 
 const quote = (text) => `“${text}”`;
 
-/** A sentence fragment about what a source looks for, such as `contains “subscribe” or “my channel”`. */
+/** What a source looks for, such as `contains “subscribe” or “my channel”`. */
 export function describe(source) {
   const where = source.column && source.column !== "text" ? ` in ${source.column}` : "";
   switch (source.kind) {
@@ -22,7 +22,7 @@ export function describe(source) {
       if (source.words.length > 4) words.push(`${count(source.words.length - 4)} more`);
       const cased = source.ignore_case === false ? ", case-sensitive" : "";
       const parts = source.whole_words === false ? ", also inside words" : "";
-      return `contains ${words.length > 1 ? listing(words).replace(" and ", " or ") : words.join("")}${where}${cased}${parts}`;
+      return `contains ${listing(words, "or")}${where}${cased}${parts}`;
     }
     case "regex":
       return `matches /${source.pattern}/${source.ignore_case ? "i" : ""}${where}`;

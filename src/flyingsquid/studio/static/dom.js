@@ -2,20 +2,27 @@
 
 export const $ = (id) => document.getElementById(id);
 
-/** Create an element. `attributes` may hold `class`, `on` (listeners), `style` (CSSOM), properties or attributes. */
+/** Create an element. Special attributes: `class`, `on` (listeners), `style` (CSSOM), `dataset`. */
 export function h(tag, attributes = {}, ...children) {
   const element = document.createElement(tag);
   for (const [name, value] of Object.entries(attributes)) {
     if (value === null || value === undefined || value === false) continue;
     if (name === "class") element.className = value;
-    else if (name === "on") for (const [type, listener] of Object.entries(value)) element.addEventListener(type, listener);
-    else if (name === "style") for (const [key, content] of Object.entries(value)) element.style.setProperty(key, content);
+    else if (name === "on") Object.entries(value).forEach((entry) => element.addEventListener(...entry));
+    else if (name === "style") Object.entries(value).forEach((entry) => element.style.setProperty(...entry));
     else if (name === "dataset") Object.assign(element.dataset, value);
     else if (name in element && typeof value !== "string") element[name] = value;
     else element.setAttribute(name, value === true ? "" : String(value));
   }
-  element.append(...children.flat().filter((child) => child !== null && child !== undefined && child !== false));
+  element.append(
+    ...children.flat().filter((child) => child !== null && child !== undefined && child !== false),
+  );
   return element;
+}
+
+/** Create a button. `attributes` are those of `h`. */
+export function button(text, click, attributes = {}) {
+  return h("button", { type: "button", class: "button small", ...attributes, on: { click } }, text);
 }
 
 /** Set the text only if it changed, so that screen readers and selections are left alone. */
@@ -34,7 +41,8 @@ export function setError(element, message) {
 }
 
 /**
- * Make the children of `parent` follow `entries`. Elements are kept by key, so that focus and open details survive.
+ * Make the children of `parent` follow `entries`. Elements are kept by key, so that focus and open details
+ * survive.
  * `create(entry)` makes an element; `update(element, entry)` fills it.
  */
 export function reconcile(parent, entries, key, create, update) {
@@ -77,9 +85,9 @@ export function range(interval, digits = 0) {
 }
 
 /** Join words as in a sentence: "a, b and c". */
-export function listing(words) {
+export function listing(words, conjunction = "and") {
   if (words.length < 2) return words.join("");
-  return `${words.slice(0, -1).join(", ")} and ${words.at(-1)}`;
+  return `${words.slice(0, -1).join(", ")} ${conjunction} ${words.at(-1)}`;
 }
 
 /** The color of a class, as the name of a CSS class. */
@@ -90,12 +98,14 @@ export function chip(label, name, extra = null) {
   return h("span", { class: `chip ${hue(label)}` }, h("bdi", {}, name), extra);
 }
 
-/** A bar of a share with its interval, between 0 and 1. The numbers are next to it, so it is hidden from screen readers. */
+/** A share with its interval on a scale from 0 to 1. Screen readers get the numbers next to it instead. */
 export function intervalBar(value, interval, { chance = null, other = "" } = {}) {
   const bar = h("span", { class: `interval ${other}`, "aria-hidden": "true" });
   const at = (share) => `${Math.min(100, Math.max(0, share * 100))}%`;
   if (chance !== null) bar.append(h("i", { class: "chance", style: { left: at(chance) } }));
-  if (interval) bar.append(h("i", { class: "whisker", style: { left: at(interval[0]), width: at(interval[1] - interval[0]) } }));
+  if (interval) bar.append(
+    h("i", { class: "whisker", style: { left: at(interval[0]), width: at(interval[1] - interval[0]) } }),
+  );
   bar.append(h("i", { class: "point", style: { left: at(value) } }));
   return bar;
 }

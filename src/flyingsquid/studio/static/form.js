@@ -11,61 +11,25 @@ const parts = {};
 const latest = superseding();
 let editing = null;
 
-/** A label and a control, with a place for an error below them. `field` is the name of the field in errors. */
-function field(name, text, control, { note = null, grow = false } = {}) {
-  const id = `rule-${name}`;
-  control.id = id;
-  control.classList.add("field");
-  const error = h("p", { class: "error", id: `${id}-error`, role: "alert", hidden: true });
-  control.setAttribute("aria-describedby", `${id}-error`);
-  parts[name] = { control, error, box: h("div", { class: grow ? "labeled grow" : "labeled" }, h("label", { for: id }, text), control, note ? h("p", { class: "note" }, note) : null, error) };
-  return parts[name].box;
+for (const control of document.querySelectorAll("#rule-form .field, #rule-form [type=checkbox]")) {
+  const name = control.id.replace("rule-", "");
+  parts[name] = { control, box: control.parentElement, error: $(`${control.id}-error`) };
 }
-
-const check = (name, text, checked) => {
-  const control = h("input", { type: "checkbox", id: `rule-${name}`, checked });
-  parts[name] = { control, box: h("label", { class: "check" }, control, ` ${text}`) };
-  return parts[name].box;
-};
 
 const value = (name) => parts[name].control.value;
 const words = () => value("words").split(",").map((word) => word.trim()).filter(Boolean);
 
-function build() {
+function listen() {
   const form = $("rule-form");
-  form.append(
-    h("div", { class: "line" },
-      field("kind", "Kind", h("select")),
-      field("words", "Words, separated by commas", h("input", { type: "text", placeholder: "subscribe, my channel", spellcheck: "false" }), { grow: true }),
-      field("pattern", "Pattern", h("input", { type: "text", placeholder: "check.*out", spellcheck: "false", class: "code" }), { grow: true }),
-      field("number", "Column", h("select")),
-      field("operator", "Is", h("select", {}, Object.entries(SIGNS).map(([sign, shown]) => h("option", { value: sign }, shown)))),
-      field("value", "Number", h("input", { type: "number", step: "any" })),
-      field("item", "Similar to item", h("input", { type: "number", min: "0", step: "1" })),
-      field("at_least", "Similarity of at least", h("input", { type: "number", min: "-1", max: "1", step: "0.05", value: "0.6" })),
-      field("votes", "Vote column", h("select")),
-      field("function", "Function", h("select")),
-      field("label", "Votes for", h("select")),
-      h("div", { class: "labeled submit" }, h("button", { type: "submit", class: "button primary", id: "rule-submit" }, "Add"),
-        h("button", { type: "button", class: "button", id: "rule-cancel", hidden: true, on: { click: () => reset(true) } }, "Cancel"))),
-    h("details", { class: "options", id: "rule-options" },
-      h("summary", {}, "Options"),
-      h("div", { class: "line" },
-        field("name", "Name (optional)", h("input", { type: "text" })),
-        field("column", "Column", h("select")),
-        check("whole_words", "Whole words only", true),
-        check("ignore_case", "Ignore case", true))),
-    h("p", { class: "error", id: "rule-error", role: "alert", hidden: true }),
-    h("div", { class: "preview", id: "preview", hidden: true },
-      h("p", { class: "note", id: "preview-count", role: "status" }), h("ul", { id: "preview-examples" })),
-  );
+  setOptions(parts.operator.control, Object.entries(SIGNS));
   parts.kind.control.addEventListener("change", () => {
     arrange();
     preview.now();
   });
   form.addEventListener("input", () => preview());
   form.addEventListener("change", () => preview());
-  form.addEventListener("submit", submit);
+  form.addEventListener("submit", send);
+  $("rule-cancel").addEventListener("click", () => reset(true));
 }
 
 function setOptions(select, options) {
@@ -83,13 +47,21 @@ function columnsOf(state, type) {
 
 /** Vote columns and functions that are not sources yet, or that the edited source uses. */
 function freeColumns(state) {
-  const used = new Set(state.sources.filter((row) => row.kind === "column" && row.id !== editing).map((row) => row.source.column));
+  const used = new Set(
+    state.sources.filter(
+      (row) => row.kind === "column" && row.id !== editing,
+    ).map((row) => row.source.column),
+  );
   return columnsOf(state, "vote").filter(([name]) => !used.has(name));
 }
 
 function freeFunctions(state) {
-  const used = new Set(state.sources.filter((row) => row.kind === "function").map((row) => row.source.function));
-  return (state.data.functions || []).filter((entry) => !used.has(entry.function)).map((entry) => [JSON.stringify([entry.file, entry.function]), entry.function]);
+  const used = new Set(
+    state.sources.filter((row) => row.kind === "function").map((row) => row.source.function),
+  );
+  return (state.data.functions || []).filter((entry) => !used.has(entry.function)).map(
+    (entry) => [JSON.stringify([entry.file, entry.function]), entry.function],
+  );
 }
 
 function fill(state) {
@@ -98,8 +70,12 @@ function fill(state) {
   const columns = freeColumns(state);
   const functions = freeFunctions(state);
   const available = {
-    keywords: texts.length, regex: texts.length, comparison: numbers.length, similarity: state.data.similarity,
-    column: columns.length, function: functions.length,
+    keywords: texts.length,
+    regex: texts.length,
+    comparison: numbers.length,
+    similarity: state.data.similarity,
+    column: columns.length,
+    function: functions.length,
   };
   setOptions(parts.kind.control, Object.entries(KINDS).filter(([kind]) => available[kind]));
   setOptions(parts.number.control, numbers);
@@ -119,10 +95,19 @@ function arrange() {
   const kind = value("kind");
   const isText = kind === "keywords" || kind === "regex";
   const shown = {
-    words: kind === "keywords", pattern: kind === "regex", number: kind === "comparison", operator: kind === "comparison",
-    value: kind === "comparison", item: kind === "similarity", at_least: kind === "similarity", votes: kind === "column",
-    function: kind === "function", label: kind !== "column" && kind !== "function",
-    column: isText && parts.column.control.options.length > 1, whole_words: kind === "keywords", ignore_case: isText,
+    words: kind === "keywords",
+    pattern: kind === "regex",
+    number: kind === "comparison",
+    operator: kind === "comparison",
+    value: kind === "comparison",
+    item: kind === "similarity",
+    at_least: kind === "similarity",
+    votes: kind === "column",
+    function: kind === "function",
+    label: kind !== "column" && kind !== "function",
+    column: isText && parts.column.control.options.length > 1,
+    whole_words: kind === "keywords",
+    ignore_case: isText,
   };
   for (const [name, visible] of Object.entries(shown)) show(parts[name].box, visible);
 }
@@ -145,17 +130,39 @@ function read() {
   }
   switch (kind) {
     case "keywords":
-      return words().length ? { ...source, words: words(), whole_words: parts.whole_words.control.checked } : null;
+      return words().length ? {
+        ...source,
+        words: words(),
+        whole_words: parts.whole_words.control.checked,
+      } : null;
     case "regex":
       return value("pattern") ? { ...source, pattern: value("pattern") } : null;
     case "comparison":
-      return value("value") === "" ? null : { ...source, column: value("number"), operator: value("operator"), value: Number(value("value")) };
+      return value("value") === "" ? null : {
+        ...source,
+        column: value("number"),
+        operator: value("operator"),
+        value: Number(value("value")),
+      };
     default:
-      return value("item") === "" ? null : { ...source, item: Number(value("item")), at_least: Number(value("at_least")) };
+      return value("item") === "" ? null : {
+        ...source,
+        item: Number(value("item")),
+        at_least: Number(value("at_least")),
+      };
   }
 }
 
-const OWN = { pattern: "pattern", words: "words", value: "value", operator: "operator", item: "item", at_least: "at_least", label: "label", name: "name" };
+const OWN = {
+  pattern: "pattern",
+  words: "words",
+  value: "value",
+  operator: "operator",
+  item: "item",
+  at_least: "at_least",
+  label: "label",
+  name: "name",
+};
 
 function showErrors(error) {
   for (const part of Object.values(parts)) {
@@ -200,10 +207,17 @@ function showPreview(source, found) {
   const total = store.state.data.n_items;
   const seen = found.seen && found.seen < total ? ` among the first ${plural(found.seen, "item")}` : "";
   const share = found.seen || total;
-  setText($("preview-count"), found.matches === 0 ? `No item matches${seen}.` : `Matches ${plural(found.matches, "item")} (${percent(found.matches / share)})${seen}.`);
+  setText(
+    $("preview-count"),
+    found.matches === 0
+      ? `No item matches${seen}.`
+      : `Matches ${plural(found.matches, "item")} (${percent(found.matches / share)})${seen}.`,
+  );
   const wanted = source.kind === "keywords" ? source.words : [];
   const shown = (found.examples || []).slice(0, 4);
-  $("preview-examples").replaceChildren(...shown.map((item) => h("li", {}, ...describeExample(source, item, wanted))));
+  $("preview-examples").replaceChildren(
+    ...shown.map((item) => h("li", {}, ...describeExample(source, item, wanted))),
+  );
 }
 
 function describeExample(source, item, wanted) {
@@ -212,7 +226,7 @@ function describeExample(source, item, wanted) {
   return [h("b", {}, `${source.column} ${item.fields[source.column]}`), " ", ...shown];
 }
 
-async function submit(event) {
+async function send(event) {
   event.preventDefault();
   const source = read();
   if (!source) {
@@ -227,7 +241,8 @@ async function submit(event) {
     if (JSON.stringify(read()) === JSON.stringify(source)) {
       reset(false);
       // The disabled button lost the focus; a person who went elsewhere keeps it there.
-      if (document.activeElement === document.body || $("rule-form").contains(document.activeElement)) focusForm();
+      const focused = document.activeElement;
+      if (focused === document.body || $("rule-form").contains(focused)) focusForm();
     }
   } catch (error) {
     showErrors(error);
@@ -260,8 +275,14 @@ export function editRule(row) {
   parts.kind.control.value = kind;
   parts.kind.control.disabled = true;
   const values = {
-    words: source.words?.join(", "), pattern: source.pattern, operator: source.operator, value: source.value, item: source.item,
-    at_least: source.at_least, label: source.label, name: source.name,
+    words: source.words?.join(", "),
+    pattern: source.pattern,
+    operator: source.operator,
+    value: source.value,
+    item: source.item,
+    at_least: source.at_least,
+    label: source.label,
+    name: source.name,
     [kind === "comparison" ? "number" : "column"]: source.column,
   };
   for (const [name, content] of Object.entries(values)) {
@@ -293,7 +314,7 @@ export function similarTo(index) {
 }
 
 export function startForm() {
-  build();
+  listen();
   onState((state) => {
     if (editing && !state.sources.some((row) => row.id === editing)) reset(false);
     fill(state);

@@ -1,6 +1,20 @@
 // The header: data, verdict, class balance, comparison with majority vote, undo and redo, exports.
 
-import { $, chip, count, h, hue, intervalBar, percent, plural, range, reconcile, setError, setText, show } from "./dom.js";
+import {
+  $,
+  chip,
+  count,
+  h,
+  hue,
+  intervalBar,
+  percent,
+  plural,
+  range,
+  reconcile,
+  setError,
+  setText,
+  show,
+} from "./dom.js";
 import { act, onConnection, onState, redo, store, undo } from "./store.js";
 
 const EXPORTS = {
@@ -21,9 +35,10 @@ function renderFacts(state) {
   setText($("data-name"), data.name);
   document.title = `${data.name} – FlyingSquid studio`;
   const enabled = sources.filter((row) => row.enabled).length;
+  const all = plural(sources.length, "source");
   const facts = [
     plural(data.n_items, "item"),
-    enabled === sources.length ? plural(enabled, "source") : `${count(enabled)} of ${plural(sources.length, "source")} enabled`,
+    enabled === sources.length ? all : `${count(enabled)} of ${all} enabled`,
     plural(gold.count, "gold label"),
   ];
   if (data.text_column) facts.push(`text from column ${data.text_column}`);
@@ -36,9 +51,13 @@ function renderVerdict(state) {
   const parts = [];
   const { labels } = state;
   if (labels) {
-    parts.push(`${count(labels.covered)} of ${plural(state.data.n_items, "item")} (${percent(labels.covered / state.data.n_items)}) have votes.`);
+    const { n_items: n } = state.data;
+    const share = percent(labels.covered / n);
+    parts.push(`${count(labels.covered)} of ${plural(n, "item")} (${share}) have votes.`);
     if (labels.changed !== null && labels.changed !== undefined && state.history.position > 0) {
-      parts.push(`The last change changed ${labels.changed === 0 ? "no label" : plural(labels.changed, "label")}.`);
+      parts.push(
+        `The last change changed ${labels.changed === 0 ? "no label" : plural(labels.changed, "label")}.`,
+      );
     }
   }
   if (state.sampled) parts.push(`Estimates are from a sample of ${plural(state.sampled, "item")}.`);
@@ -51,11 +70,20 @@ function renderBalance(state) {
   show($("balance-box"), shares.length > 0);
   if (!shares.length) return;
   const name = (entry) => state.classes[entry.class];
-  $("balance").setAttribute("aria-label", shares.map((entry) => `${name(entry)} ${percent(entry.share)}`).join(", "));
-  $("balance").replaceChildren(...shares.map((entry) => h("i", { class: hue(entry.class), style: { width: `${entry.share * 100}%` } })));
+  $("balance").setAttribute(
+    "aria-label",
+    shares.map((entry) => `${name(entry)} ${percent(entry.share)}`).join(", "),
+  );
+  $("balance").replaceChildren(
+    ...shares.map((entry) => h("i", { class: hue(entry.class), style: { width: `${entry.share * 100}%` } })),
+  );
   $("balance-key").replaceChildren(
     ...shares.map((entry) => {
-      const interval = entry.interval ? h("small", { title: "95% interval" }, ` ${range(entry.interval)}`) : null;
+      const interval = entry.interval ? h(
+        "small",
+        { title: "95% interval" },
+        ` ${range(entry.interval)}`,
+      ) : null;
       return h("li", {}, chip(entry.class, name(entry)), ` ${percent(entry.share)}`, interval);
     }),
   );
@@ -66,17 +94,33 @@ function renderComparison(state) {
   const box = $("comparison");
   if (!found) {
     setText($("comparison-h"), "Accuracy on gold labels");
-    const wanted = state.gold.count ? "A few more gold labels are needed to compare with majority vote." : "Label some items to compare the labels with majority vote.";
+    const wanted = state.gold.count
+      ? "A few more gold labels are needed to compare with majority vote."
+      : "Label some items to compare the labels with majority vote.";
     box.replaceChildren(h("p", { class: "note" }, wanted));
     return;
   }
   setText($("comparison-h"), `Accuracy on ${plural(found.gold, "gold label")}`);
   const line = (name, entry, other) =>
-    h("tr", {}, h("th", { scope: "row" }, name), h("td", {}, intervalBar(entry.accuracy, entry.interval, { other })),
-      h("td", { class: "n" }, percent(entry.accuracy)), h("td", { class: "n" }, h("small", {}, entry.interval ? range(entry.interval) : "")));
+    h(
+      "tr",
+      {},
+      h("th", { scope: "row" }, name),
+      h("td", {}, intervalBar(entry.accuracy, entry.interval, { other })),
+      h("td", { class: "n" }, percent(entry.accuracy)),
+      h("td", { class: "n" }, h("small", {}, entry.interval ? range(entry.interval) : "")),
+    );
   box.replaceChildren(
     h("table", { class: "comparison" },
-      h("thead", { class: "hidden" }, h("tr", {}, ...["Method", "Chart", "Accuracy", "95% interval"].map((text) => h("th", { scope: "col" }, text)))),
+      h(
+        "thead",
+        { class: "hidden" },
+        h(
+          "tr",
+          {},
+          ...["Method", "Chart", "Accuracy", "95% interval"].map((text) => h("th", { scope: "col" }, text)),
+        ),
+      ),
       h("tbody", {}, line("Label model", found.model, ""), line("Majority vote", found.majority, "other"))),
   );
 }
@@ -97,7 +141,16 @@ function renderExports(state) {
     $("exports"), names, (name) => name,
     (name) => {
       const [title, note] = describeExport(name);
-      return h("li", {}, h("a", { href: `/api/export/${encodeURIComponent(name)}`, download: name }, h("b", {}, title), h("small", {}, `${name}: ${note}`)));
+      return h(
+        "li",
+        {},
+        h(
+          "a",
+          { href: `/api/export/${encodeURIComponent(name)}`, download: name },
+          h("b", {}, title),
+          h("small", {}, `${name}: ${note}`),
+        ),
+      );
     },
     () => {},
   );

@@ -1,14 +1,13 @@
-// The list of items: search, filters, pages, gold labels by one key, explanations.
+// The list of items: search, filters, pages, and gold labels by one key.
 
 import { get, isAbort, superseding } from "./api.js";
-import { $, chip, count, debounce, h, hue, percent, plural, reconcile, setError, setText, show } from "./dom.js";
-import { similarTo } from "./form.js";
-import { marked } from "./text.js";
+import { $, count, debounce, h, plural, reconcile, setError, setText, show } from "./dom.js";
+import { createItem, explain, setOpen, updateItem } from "./item.js";
 import { act, onState, store } from "./store.js";
 
 const PAGE = 50;
 const NEXT = 10;
-const MAX_CHIPS = 8;
+const SEARCH_MS = 200;
 const FILTERS = {
   all: ["All", "All items"],
   next: ["Label next", "Items whose gold labels would help most"],
@@ -19,14 +18,24 @@ const FILTERS = {
   source: ["By source", "Items that a source votes on"],
   class: ["By class", "Items with this label"],
 };
+const EMPTY = {
+  all: "The file has no items.",
+  next: "Nothing to label: add some rules first, or every item has a gold label.",
+  disagreement: "No two sources disagree.",
+  uncertain: "No item has votes yet.",
+  uncovered: "Every item has at least one vote.",
+  gold: "No gold labels yet. Move with j and k, and press the number of a class to label an item.",
+  source: "This source does not vote on any item.",
+  class: "No item has this label.",
+};
 
 const view = { filter: "all", source: null, label: 0, search: "", offset: 0 };
-const list = { items: [], sources: [], total: 0, revision: null };
+const list = { items: [], sources: [], total: 0 };
 const open = new Set();
 const latest = superseding();
 let current = null;
 
-/* ---- what is shown: kept in the address, so that it survives a reload ---- */
+/* What is shown is kept in the address, so that it survives a reload. */
 
 function remember() {
   const kept = new URLSearchParams();
@@ -40,7 +49,7 @@ function remember() {
 
 function recall() {
   const kept = new URLSearchParams(location.hash.slice(1));
-  if (kept.get("filter") in FILTERS) view.filter = kept.get("filter");
+  if (Object.hasOwn(FILTERS, kept.get("filter") ?? "")) view.filter = kept.get("filter");
   view.source = kept.get("source");
   view.label = Number(kept.get("label")) || 0;
   view.search = kept.get("search") || "";
@@ -49,23 +58,26 @@ function recall() {
 
 function address() {
   if (view.filter === "next") return `/api/next?limit=${NEXT}`;
-  const query = new URLSearchParams({ filter: view.filter, offset: String(view.offset), limit: String(PAGE) });
+  const query = new URLSearchParams(
+    { filter: view.filter, offset: String(view.offset), limit: String(PAGE) },
+  );
   if (view.filter === "source") query.set("source", view.source);
   if (view.filter === "class") query.set("label", String(view.label));
   if (view.search) query.set("search", view.search);
   return `/api/items?${query}`;
 }
 
-/* ---- loading ---- */
+/* Loading */
 
 async function load(path = address()) {
   const slow = setTimeout(() => $("item-list").setAttribute("aria-busy", "true"), 300);
   try {
     const answer = await latest.run((signal) => get(path, signal));
     list.items = answer.items;
+    for (const item of list.items) if (unsaved.has(item.index)) item.gold = unsaved.get(item.index);
     list.sources = answer.sources || store.state.sources.filter((row) => row.enabled).map((row) => row.id);
-    if (answer.total !== undefined && path === address()) list.total = answer.total;
-    else if (view.filter === "next") list.total = answer.items.length;
+    if (view.filter === "next") list.total = answer.items.length;
+    else if (path === address()) list.total = answer.total;
     setError($("items-error"), "");
     if (!list.items.length && view.offset && list.total) {
       view.offset = Math.floor((list.total - 1) / PAGE) * PAGE;
@@ -87,240 +99,176 @@ async function change(values, { keepOffset = false } = {}) {
   remember();
   renderFilters();
   await load();
-  const focused = $("item-list").contains(document.activeElement);
-  select(0, { focus: focused });
-  $("items").scrollTo?.({ top: 0 });
+  const hadFocus = $("item-list").contains(document.activeElement);
+  select(0, { focus: hadFocus });
+  $("items").scrollTo({ top: 0 });
 }
 
-/** After a gold label the items stay where they are; after any other change the list is made again. */
+/** After a gold label the items stay where they are; after any other change the list is loaded again. */
 const follow = debounce((cause) => {
   if ((cause === "set_gold" || view.filter === "next") && list.items.length) {
-    load(`/api/items?filter=indexes&indexes=${list.items.map((item) => item.index).join(",")}&limit=${list.items.length}`);
+    const indexes = list.items.map((item) => item.index).join(",");
+    load(`/api/items?filter=indexes&indexes=${indexes}&limit=${list.items.length}`);
   } else load();
 }, 60);
 
-/* ---- drawing ---- */
+/* Drawing */
 
-function createItem({ index }) {
-  const element = h("li", { class: "item", tabindex: "-1", on: { focusin: () => setCurrent(index), click: () => setCurrent(index) } },
-    h("div", { class: "top" }, h("span", { class: "id" }), h("span", { class: "result" })),
-    h("p", { class: "text" }),
-    h("ul", { class: "votes", "aria-label": "Votes" }),
-    h("div", { class: "line tight marks" }, h("span", { class: "gold", role: "group" }),
-      h("button", { type: "button", class: "link explain", "aria-expanded": "false", on: { click: () => toggle(index) } }, "Explain")),
-    h("div", { class: "inside", hidden: true }));
-  return element;
-}
+const handlers = { select: (index) => setCurrent(index), toggle: (index) => toggle(index) };
 
-function updateItem(element, item) {
-  const { classes } = store.state;
-  const names = new Map(store.state.sources.map((row) => [row.id, row.name]));
-  const votes = list.sources.flatMap((id, at) => (item.votes?.[at] === null || item.votes?.[at] === undefined ? [] : [[names.get(id) ?? id, item.votes[at]]]));
-  const key = JSON.stringify([item, votes, classes, view.search]);
-  if (element.dataset.content === key) return;
-  const isNewText = element.dataset.text !== `${item.text}${view.search}`;
-  element.dataset.content = key;
-  setText(element.querySelector(".id"), `${item.id ?? item.index}`);
-  element.querySelector(".result").replaceChildren(...result(item, classes));
-  if (isNewText) {
-    element.dataset.text = `${item.text}${view.search}`;
-    const text = item.text ?? "";
-    element.querySelector(".text").replaceChildren(...(text ? marked(text, view.search ? [view.search] : []) : [fieldsOf(item)]));
-  }
-  const shown = votes.slice(0, MAX_CHIPS);
-  element.querySelector(".votes").replaceChildren(
-    ...shown.map(([name, label]) => h("li", {}, h("span", { class: `chip ${hue(label)}`, title: `${name} votes ${classes[label]}` }, h("bdi", {}, name), h("span", { class: "hidden" }, ` votes ${classes[label]}`)))),
-    ...(votes.length > MAX_CHIPS ? [h("li", { class: "note" }, `${count(votes.length - MAX_CHIPS)} more`)] : []),
-    ...(votes.length ? [] : [h("li", { class: "note" }, "No votes")]));
-  renderGold(element.querySelector(".gold"), item, classes);
-  if (open.has(item.index)) explain(element, item);
-}
-
-/** Items without text show their fields instead. */
-function fieldsOf(item) {
-  const shown = Object.entries(item.fields || {}).slice(0, 8).map(([name, content]) => `${name}: ${content ?? "–"}`);
-  return h("span", { class: "soft" }, shown.join(" · ") || "(empty)");
-}
-
-function result(item, classes) {
-  if (item.label === null || item.label === undefined || !item.proba) return [h("span", { class: "note" }, "no label")];
-  const bar = h("span", { class: "stack small", role: "img", "aria-label": `Probabilities: ${item.proba.map((p, label) => `${classes[label]} ${percent(p, 0)}`).slice(0, 8).join(", ")}` },
-    item.proba.map((p, label) => h("i", { class: hue(label), style: { width: `${p * 100}%` } })));
-  return [chip(item.label, classes[item.label]), h("span", { class: "p" }, percent(item.proba[item.label], 0)), bar];
-}
-
-function renderGold(box, item, classes) {
-  box.setAttribute("aria-label", `Gold label of item ${item.id ?? item.index}`);
-  if (classes.length > 9) {
-    const select = h("select", { class: "field small", "aria-label": `Gold label of item ${item.id ?? item.index}`, on: { change: () => label(item.index, select.value === "" ? null : Number(select.value)) } },
-      h("option", { value: "" }, "no gold label"), classes.map((name, at) => h("option", { value: String(at), selected: item.gold === at }, name)));
-    box.replaceChildren(select);
-    return;
-  }
-  const focused = box.contains(document.activeElement) ? document.activeElement.dataset.label : null;
-  box.replaceChildren(...classes.map((name, at) => {
-    const pressed = item.gold === at;
-    return h("button", {
-      type: "button", class: `key-button ${hue(at)}`, "aria-pressed": String(pressed), dataset: { label: String(at) },
-      title: pressed ? `Remove the gold label (u)` : `Gold label ${name} (${at + 1})`,
-      on: { click: () => label(item.index, pressed ? null : at) },
-    }, h("kbd", { "aria-hidden": "true" }, String(at + 1)), " ", h("bdi", {}, name));
-  }));
-  if (focused !== null) box.querySelector(`[data-label="${focused}"]`)?.focus();
-}
-
-async function explain(element, item) {
-  const inside = element.querySelector(".inside");
-  const button = element.querySelector(".explain");
-  show(inside, true);
-  element.classList.add("open");
-  button.setAttribute("aria-expanded", "true");
-  setText(button, "Hide explanation");
-  try {
-    const found = await get(`/api/items/${item.index}`);
-    if (!open.has(item.index)) return;
-    inside.replaceChildren(...explanation(found));
-    const whole = found.item.text ?? "";
-    if (whole.length > (item.text ?? "").length) element.querySelector(".text").replaceChildren(...marked(whole, view.search ? [view.search] : []));
-  } catch (error) {
-    inside.replaceChildren(h("p", { class: "error", role: "alert" }, error.message));
-  }
-}
-
-function explanation({ item, explanation: lines = [] }) {
-  const { classes } = store.state;
-  const nodes = [];
-  if (lines.length) {
-    const largest = Math.max(0.01, ...lines.map((line) => Math.abs(line.log_odds)));
-    nodes.push(
-      h("table", { class: "why" },
-        h("caption", {}, item.label === null || item.label === undefined ? "Contributions to the log odds" : `Contributions to the log odds of ${classes[item.label]}`),
-        h("thead", { class: "hidden" }, h("tr", {}, ...["Source", "Vote", "Log odds", "Chart"].map((text) => h("th", { scope: "col" }, text)))),
-        h("tbody", {}, lines.map((line) => {
-          const width = `${(Math.abs(line.log_odds) / largest) * 50}%`;
-          const side = line.log_odds >= 0 ? { left: "50%", width } : { right: "50%", width };
-          return h("tr", {}, h("th", { scope: "row" }, h("bdi", {}, line.source)),
-            h("td", {}, line.vote === null || line.vote === undefined ? "" : chip(line.vote, classes[line.vote])),
-            h("td", { class: "n" }, `${line.log_odds >= 0 ? "+" : "−"}${Math.abs(line.log_odds).toFixed(2)}`),
-            h("td", { class: "diverging", "aria-hidden": "true" }, h("i", { class: line.log_odds >= 0 ? "" : "bad", style: side })));
-        }))));
-  } else nodes.push(h("p", { class: "note" }, "No source votes on this item, so its probabilities are the class balance."));
-  const fields = Object.entries(item.fields || {});
-  if (fields.length) nodes.push(h("dl", {}, fields.flatMap(([name, content]) => [h("dt", {}, name), h("dd", {}, content === null ? "–" : String(content))])));
-  if (store.state.data.similarity) {
-    nodes.push(h("button", { type: "button", class: "button small", on: { click: () => similarTo(item.index) } }, "Write a rule for similar items"));
-  }
-  return nodes;
+function update(element, item) {
+  const changed = updateItem(element, item, { sources: list.sources, search: view.search, setGold });
+  const isOpen = open.has(item.index);
+  if (element.classList.contains("open") !== isOpen) setOpen(element, isOpen);
+  if (changed && isOpen) explain(element, item, view.search);
 }
 
 function toggle(index) {
   const element = elementOf(index);
-  if (!element) return;
-  if (open.has(index)) {
-    open.delete(index);
-    show(element.querySelector(".inside"), false);
-    element.classList.remove("open");
-    element.querySelector(".explain").setAttribute("aria-expanded", "false");
-    setText(element.querySelector(".explain"), "Explain");
-  } else {
-    open.add(index);
-    explain(element, list.items.find((item) => item.index === index));
-  }
+  const item = list.items.find((entry) => entry.index === index);
+  if (!element || !item) return;
+  if (open.has(index)) open.delete(index);
+  else open.add(index);
+  setOpen(element, open.has(index));
+  if (open.has(index)) explain(element, item, view.search);
 }
 
 function render() {
-  const focusLost = $("item-list").contains(document.activeElement);
+  const hadFocus = $("item-list").contains(document.activeElement);
   const at = position();
-  reconcile($("item-list"), list.items, (item) => item.index, createItem, updateItem);
-  if (!list.items.some((item) => item.index === current)) {
+  reconcile(
+    $("item-list"),
+    list.items,
+    (item) => item.index,
+    (item) => createItem(item.index, handlers),
+    update,
+  );
+  if (list.items.some((item) => item.index === current)) setCurrent(current);
+  else {
     current = null;
-    select(Math.max(0, Math.min(at, list.items.length - 1)), { focus: focusLost });
-  } else setCurrent(current);
+    select(Math.max(0, Math.min(at, list.items.length - 1)), { focus: hadFocus });
+  }
   renderCount();
   renderPages();
 }
 
 function renderCount() {
   const n = list.total;
-  let text = "";
-  if (view.filter === "next") text = list.items.length ? `${plural(list.items.length, "item")} to label next, most useful first` : "";
-  else if (n) text = n > PAGE ? `${count(view.offset + 1)}–${count(Math.min(n, view.offset + PAGE))} of ${plural(n, "item")}` : plural(n, "item");
-  setText($("items-count"), text);
-  const empty = {
-    all: "The file has no items.", next: "Nothing to label: add some rules first, or every item has a gold label.",
-    disagreement: "No two sources disagree.", uncertain: "No item has votes yet.", uncovered: "Every item has at least one vote.",
-    gold: "No gold labels yet. Move with j and k, and press the number of a class to label an item.",
-    source: "This source does not vote on any item.", class: "No item has this label.",
-  };
-  setText($("items-empty"), view.search && view.filter !== "next" ? `No item contains “${view.search}”.` : empty[view.filter]);
+  const last = Math.min(n, view.offset + PAGE);
+  let text = plural(n, "item");
+  if (n > PAGE) text = `${count(view.offset + 1)}–${count(last)} of ${text}`;
+  if (view.filter === "next") text = `${plural(n, "item")} to label next, most useful first`;
+  setText($("items-count"), list.items.length ? text : "");
+  setText($("items-empty"), view.search ? `No item contains “${view.search}”.` : EMPTY[view.filter]);
   show($("items-empty"), list.items.length === 0);
 }
 
 function renderPages() {
   const last = view.filter === "next" ? 0 : Math.max(0, Math.ceil(list.total / PAGE) - 1);
   const page = Math.floor(view.offset / PAGE);
-  const button = (text, target, disabled, name) =>
-    h("button", { type: "button", class: "button small", disabled, "aria-label": name, on: { click: () => change({ offset: target * PAGE }, { keepOffset: true }) } }, text);
-  const nodes = last > 0 ? [
-    button("First", 0, page === 0, "First page"), button("Previous", page - 1, page === 0, "Previous page"),
-    h("span", { class: "note" }, `Page ${count(page + 1)} of ${count(last + 1)}`),
-    button("Next", page + 1, page === last, "Next page"), button("Last", last, page === last, "Last page"),
-  ] : [];
-  if (view.filter === "next" && list.items.length) {
-    nodes.push(h("button", { type: "button", class: "button small", on: { click: () => change({}) } }, "Get other items"));
-  }
   const key = JSON.stringify([view.filter, page, last, list.items.length > 0]);
   if ($("pages").dataset.content === key) return;
   $("pages").dataset.content = key;
+  const button = (text, target, disabled) => {
+    const go = () => change({ offset: target * PAGE }, { keepOffset: true });
+    const name = `${text} page`;
+    return h(
+      "button",
+      { type: "button", class: "button small", disabled, "aria-label": name, on: { click: go } },
+      text,
+    );
+  };
+  const nodes = [];
+  if (last > 0) {
+    nodes.push(
+      button("First", 0, page === 0),
+      button("Previous", page - 1, page === 0),
+      h("span", { class: "note" }, `Page ${count(page + 1)} of ${count(last + 1)}`),
+      button("Next", page + 1, page === last),
+      button("Last", last, page === last),
+    );
+  }
+  if (view.filter === "next" && list.items.length) {
+    nodes.push(
+      h(
+        "button",
+        { type: "button", class: "button small", on: { click: () => change({}) } },
+        "Get other items",
+      ),
+    );
+  }
   $("pages").replaceChildren(...nodes);
 }
 
-/* ---- filters ---- */
+/* Filters */
 
 function buildFilters() {
   const form = $("filters");
-  const search = h("input", { type: "search", id: "search", class: "field grow", placeholder: "Search the text", "aria-label": "Search the text of the items" });
-  search.addEventListener("input", debounce(() => {
+  const search = h("input", {
+    type: "search",
+    id: "search",
+    class: "field grow",
+    placeholder: "Search the text",
+    "aria-label": "Search the text of the items",
+  });
+  const find = debounce(() => {
     const filter = view.filter === "next" ? "all" : view.filter;
     change({ search: search.value.trim(), filter });
-  }, 200));
+  }, SEARCH_MS);
+  search.addEventListener("input", find);
+  const chooser = (id, name, read) => {
+    const listener = { change: (event) => change(read(event.target.value)) };
+    return h("select", { id, class: "field", "aria-label": name, hidden: true, on: listener });
+  };
+  const radios = Object.entries(FILTERS).map(([name, [text, title]]) => {
+    const radio = { type: "radio", name: "filter", value: name, on: { change: () => changeFilter(name) } };
+    return h("label", { title }, h("input", radio), h("span", {}, text));
+  });
   form.append(
-    h("div", { class: "line" }, search,
-      h("select", { id: "filter-source", class: "field", "aria-label": "Source", hidden: true, on: { change: (event) => change({ source: event.target.value }) } }),
-      h("select", { id: "filter-class", class: "field", "aria-label": "Class", hidden: true, on: { change: (event) => change({ label: Number(event.target.value) }) } })),
-    h("div", { class: "choices", role: "radiogroup", "aria-label": "Show" },
-      Object.entries(FILTERS).map(([name, [text, title]]) =>
-        h("label", { title }, h("input", { type: "radio", name: "filter", value: name, on: { change: () => changeFilter(name) } }), h("span", {}, text)))));
+    h(
+      "div",
+      { class: "line" },
+      search,
+      chooser("filter-source", "Source", (source) => ({ source })),
+      chooser("filter-class", "Class", (label) => ({ label: Number(label) })),
+    ),
+    h("div", { class: "choices", role: "radiogroup", "aria-label": "Show" }, radios),
+  );
   form.addEventListener("submit", (event) => event.preventDefault());
 }
 
+const hasSource = (state, id) => state.sources.some((row) => row.id === id);
+
 function changeFilter(filter) {
-  const values = { filter };
-  if (filter === "source" && !store.state.sources.some((row) => row.id === view.source)) values.source = store.state.sources[0]?.id ?? null;
-  if (filter === "source" && values.source === null) return;
-  change(values);
+  const { state } = store;
+  if (filter !== "source" || hasSource(state, view.source)) change({ filter });
+  else change({ filter, source: state.sources[0].id });
 }
 
 function renderFilters() {
   const { state } = store;
-  const form = $("filters");
-  form.querySelectorAll("input[type=radio]").forEach((radio) => {
+  $("filters").querySelectorAll("input[type=radio]").forEach((radio) => {
     radio.checked = radio.value === view.filter;
     if (radio.value === "source") radio.disabled = state.sources.length === 0;
   });
   if ($("search") !== document.activeElement) $("search").value = view.search;
-  for (const [id, visible, options, chosen] of [
-    ["filter-source", view.filter === "source", state.sources.map((row) => [row.id, row.name]), view.source],
-    ["filter-class", view.filter === "class", state.classes.map((name, label) => [String(label), name]), String(view.label)],
-  ]) {
-    show($(id), visible);
-    const key = JSON.stringify(options);
-    if ($(id).dataset.content !== key) {
-      $(id).dataset.content = key;
-      $(id).replaceChildren(...options.map(([code, text]) => h("option", { value: code }, text)));
-    }
-    if (chosen !== null) $(id).value = chosen;
+  show($("filter-source"), view.filter === "source");
+  show($("filter-class"), view.filter === "class");
+  setChoices($("filter-source"), state.sources.map((row) => [row.id, row.name]), view.source);
+  setChoices(
+    $("filter-class"),
+    state.classes.map((name, label) => [String(label), name]),
+    String(view.label),
+  );
+}
+
+function setChoices(select, options, chosen) {
+  const key = JSON.stringify(options);
+  if (select.dataset.content !== key) {
+    select.dataset.content = key;
+    select.replaceChildren(...options.map(([code, text]) => h("option", { value: code }, text)));
   }
+  if (chosen !== null) select.value = chosen;
 }
 
 /** Show the items of a source. */
@@ -328,7 +276,7 @@ export function showSource(id) {
   change({ filter: "source", source: id, search: "" });
 }
 
-/* ---- the current item and gold labels ---- */
+/* The current item and gold labels */
 
 const elementOf = (index) => $("item-list").querySelector(`[data-key="${index}"]`);
 const position = () => list.items.findIndex((item) => item.index === current);
@@ -357,64 +305,82 @@ function select(at, { focus = true } = {}) {
 /** Go to the next or previous item, across pages. */
 export async function move(step) {
   const at = position() + step;
-  if (at >= 0 && at < list.items.length) return select(at);
-  if (view.filter === "next") return step > 0 ? nextBatch() : undefined;
+  if (at >= 0 && at < list.items.length) {
+    select(at);
+    return;
+  }
+  if (view.filter === "next") {
+    if (step > 0) await nextBatch();
+    return;
+  }
   const offset = view.offset + step * PAGE;
-  if (offset < 0 || offset >= list.total) return undefined;
+  if (offset < 0 || offset >= list.total) return;
   await change({ offset }, { keepOffset: true });
-  return select(step > 0 ? 0 : list.items.length - 1);
+  select(step > 0 ? 0 : list.items.length - 1);
 }
 
 async function nextBatch() {
+  // The next items depend on the labels that are still on their way.
   await pending;
   await change({});
   select(0);
 }
 
 let pending = Promise.resolve();
+/** Gold labels that are on their way. An answer from before them does not take them back. */
+const unsaved = new Map();
 
 /** Set or clear a gold label. It is shown at once; changes are sent in order. */
-function label(index, value) {
+function setGold(index, label) {
   const item = list.items.find((entry) => entry.index === index);
-  if (!item || item.gold === value) return;
+  if (!item || item.gold === label) return;
   const before = item.gold;
   const put = (gold) => {
-    item.gold = gold;
-    const element = elementOf(index);
-    if (element) updateItem(element, item);
+    const shown = list.items.find((entry) => entry.index === index);
+    if (!shown) return;
+    shown.gold = gold;
+    update(elementOf(index), shown);
   };
-  put(value);
+  unsaved.set(index, label);
+  put(label);
   pending = pending.then(async () => {
     try {
       setError($("items-error"), "");
-      await act({ type: "set_gold", items: [index], label: value });
+      await act({ type: "set_gold", items: [index], label });
     } catch (error) {
       put(before);
       setError($("items-error"), error.message);
+    } finally {
+      if (unsaved.get(index) === label) unsaved.delete(index);
     }
   });
 }
 
 /** Label the current item by a key, and go to the next one. */
-export function labelCurrent(value) {
-  if (current === null || value >= store.state.classes.length) return;
-  label(current, value);
-  if (value !== null) move(1);
+export function labelCurrent(label) {
+  if (current === null || label >= store.state.classes.length) return;
+  setGold(current, label);
+  if (label !== null) move(1);
 }
 
-export const toggleCurrent = () => current !== null && toggle(current);
-export const showNext = async () => {
+export function toggleCurrent() {
+  if (current !== null) toggle(current);
+}
+
+export async function showNext() {
   await change({ filter: "next", search: "" });
   select(0);
-};
+}
 
 export function startItems() {
   recall();
   buildFilters();
   onState((state, previous) => {
-    if (view.filter === "source" && !state.sources.some((row) => row.id === view.source)) Object.assign(view, { filter: "all", source: null });
+    if (view.filter === "source" && !hasSource(state, view.source)) {
+      Object.assign(view, { filter: "all", source: null });
+    }
     renderFilters();
-    if (!previous || view.filter === "next" && !list.items.length) load();
+    if (!previous || (view.filter === "next" && !list.items.length)) load();
     else if (previous.revision !== state.revision) follow(store.cause);
   });
 }

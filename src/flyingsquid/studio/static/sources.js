@@ -1,11 +1,29 @@
-// The table of sources: coverage, conflicts, estimated accuracy, effect of removing one, and what can be done with it.
+// The table of sources: coverage, conflicts, estimated accuracy, effect of removing one, and actions.
 
 import { KINDS, describe, votedClasses } from "./describe.js";
-import { $, chip, count, h, intervalBar, percent, plural, range, reconcile, setError, setText, show } from "./dom.js";
+import {
+  $, button,
+  chip,
+  count,
+  h,
+  intervalBar,
+  percent,
+  plural,
+  range,
+  reconcile,
+  setError,
+  setText,
+  show,
+} from "./dom.js";
 import { editRule } from "./form.js";
 import { showSource } from "./items.js";
 import { act, onProgress, onState, store } from "./store.js";
 
+const NO_SOURCES =
+  "There are no sources yet. Add a rule above: words, a pattern or a number that gives a class away. " +
+  "Each rule votes on the items that it matches, and abstains on all others.";
+const FEW_SOURCES =
+  "Accuracies can be estimated from three sources on, because the estimates compare votes of different sources.";
 const EDITABLE = new Set(["keywords", "regex", "comparison", "similarity"]);
 
 async function attempt(row, action) {
@@ -23,23 +41,34 @@ async function attempt(row, action) {
 
 function createRow({ id }) {
   const find = () => store.state.sources.find((entry) => entry.id === id);
-  const enabled = h("input", {
-    type: "checkbox", on: { change: () => attempt(row, { type: "set_enabled", id, enabled: enabled.checked }) },
+  const toggle = () => attempt(row, { type: "set_enabled", id, enabled: enabled.checked });
+  const enabled = h("input", { type: "checkbox", on: { change: toggle } });
+  const name = button("", () => showSource(id), {
+    class: "link name",
+    title: "Show the items that it votes on",
   });
-  const row = h("tr", {},
-    h("th", { scope: "row" },
-      h("div", { class: "name-line" }, enabled,
-        h("button", { type: "button", class: "link name", title: "Show the items that it votes on", on: { click: () => showSource(id) } })),
+  const row = h(
+    "tr",
+    {},
+    h(
+      "th",
+      { scope: "row" },
+      h("div", { class: "name-line" }, enabled, name),
       h("div", { class: "what" }),
       h("p", { class: "error row-error", role: "alert", hidden: true }),
-      h("progress", { hidden: true })),
+      h("progress", { hidden: true }),
+    ),
     h("td", { class: "n coverage" }),
     h("td", { class: "n conflicts" }),
     h("td", { class: "accuracy" }),
     h("td", { class: "n effect" }),
-    h("td", { class: "actions" },
-      h("button", { type: "button", class: "link edit", on: { click: () => editRule(find()) } }, "Edit"),
-      h("button", { type: "button", class: "link", on: { click: () => removeSource(row, id) }, "aria-label": "Delete" }, "Delete")));
+    h(
+      "td",
+      { class: "actions" },
+      button("Edit", () => editRule(find()), { class: "link edit" }),
+      button("Delete", () => removeSource(row, id), { class: "link delete" }),
+    ),
+  );
   return row;
 }
 
@@ -58,24 +87,38 @@ function updateRow(row, entry) {
   box.setAttribute("aria-label", `Use ${entry.name}`);
   setText(row.querySelector(".name"), entry.name);
   const voted = votedClasses(entry);
-  const many = voted.length > 4 ? [`${count(voted.length)} classes`] : voted.map((label) => chip(label, classes[label] ?? String(label)));
+  const many = voted.length > 4 ? [`${count(voted.length)} classes`] : voted.map(
+    (label) => chip(label, classes[label] ?? String(label)),
+  );
   const key = JSON.stringify([entry.source, voted, classes]);
   const what = row.querySelector(".what");
   if (what.dataset.content !== key) {
     what.dataset.content = key;
-    what.replaceChildren(h("span", {}, KINDS[entry.kind] || entry.kind, ": ", h("bdi", {}, describe(entry.source))), voted.length ? " → " : "", ...many);
+    what.replaceChildren(
+      h("span", {}, KINDS[entry.kind] || entry.kind, ": ", h("bdi", {}, describe(entry.source))),
+      voted.length ? " → " : "",
+      ...many,
+    );
   }
   row.querySelector(".edit").hidden = !EDITABLE.has(entry.kind);
   row.querySelector(".edit").setAttribute("aria-label", `Edit ${entry.name}`);
-  row.querySelector(".actions button:last-child").setAttribute("aria-label", `Delete ${entry.name}`);
-  setError(row.querySelector(".row-error"), entry.status === "error" ? entry.error || "This source failed." : "");
+  row.querySelector(".delete").setAttribute("aria-label", `Delete ${entry.name}`);
+  setError(
+    row.querySelector(".row-error"),
+    entry.status === "error" ? entry.error || "This source failed." : "",
+  );
   updateProgress(row, entry.status === "working" ? entry.progress || [0, 0] : null, entry.name);
   const isReady = entry.status === "ready";
   setText(row.querySelector(".coverage"), isReady ? percent(entry.coverage) : "–");
   setText(row.querySelector(".conflicts"), isReady ? percent(entry.conflicts) : "–");
   updateAccuracy(row.querySelector(".accuracy"), entry, classes.length);
   const { effect } = entry;
-  setText(row.querySelector(".effect"), !entry.enabled || !isReady ? "–" : effect ? (effect.changed === 0 ? "no change" : plural(effect.changed, "label")) : "…");
+  setText(
+    row.querySelector(".effect"),
+    !entry.enabled || !isReady ? "–" : effect ? (
+      effect.changed === 0 ? "no change" : plural(effect.changed, "label")
+    ) : "…",
+  );
 }
 
 function updateAccuracy(cell, entry, n_classes) {
@@ -88,7 +131,12 @@ function updateAccuracy(cell, entry, n_classes) {
   }
   const bad = entry.accuracy < 0.5 && n_classes === 2 ? "bad" : "";
   cell.replaceChildren(
-    h("span", { class: "numbers" }, percent(entry.accuracy, 0), entry.interval ? h("small", {}, ` ${range(entry.interval)}`) : ""),
+    h(
+      "span",
+      { class: "numbers" },
+      percent(entry.accuracy, 0),
+      entry.interval ? h("small", {}, ` ${range(entry.interval)}`) : "",
+    ),
     intervalBar(entry.accuracy, entry.interval, { chance: 1 / n_classes, other: bad }),
   );
 }
@@ -112,12 +160,15 @@ function renderTable(state) {
   show(document.querySelector("table.sources"), n > 0);
   const enabled = state.sources.filter((entry) => entry.enabled).length;
   let advice = "";
-  if (n === 0) advice = "There are no sources yet. Add a rule above: words, a pattern or a number that gives a class away. Each rule votes on the items that it matches and abstains on all others.";
-  else if (enabled < 3) advice = "Accuracies can be estimated from three sources on, because the estimates compare the votes of different sources.";
+  if (n === 0) advice = NO_SOURCES;
+  else if (enabled < 3) advice = FEW_SOURCES;
   setText($("sources-empty"), advice);
   show($("sources-empty"), Boolean(advice));
   const { timing } = state;
-  setText($("sources-note"), n && timing ? `Updated in ${count(Math.round((timing.fit_ms || 0) + (timing.table_ms || 0)))} ms` : "");
+  setText(
+    $("sources-note"),
+    n && timing ? `Updated in ${count(Math.round((timing.fit_ms || 0) + (timing.table_ms || 0)))} ms` : "",
+  );
 }
 
 export function startSources() {

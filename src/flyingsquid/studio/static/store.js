@@ -72,7 +72,7 @@ export const act = (action) => change("/api/actions", action, action.type);
 export const undo = () => change("/api/undo", {}, "undo");
 export const redo = () => change("/api/redo", {}, "redo");
 
-/** Follow the events of the server. The browser reconnects by itself; after that the state is loaded again. */
+/** Follow the events of the server. The browser reconnects by itself; then the state is loaded again. */
 export function connect() {
   const events = new EventSource("/api/events");
   events.addEventListener("open", () => {
@@ -83,11 +83,15 @@ export function connect() {
   events.addEventListener("message", (event) => {
     const data = JSON.parse(event.data);
     if (data.progress) tell(progressListeners, data.progress);
-    if ("table" in data || (data.revision !== undefined && data.revision !== store.state?.revision)) refresh();
+    const isNews = data.revision !== undefined && data.revision !== store.state?.revision;
+    if (isNews || "table" in data) refresh();
   });
   events.addEventListener("error", () => {
-    tell(connectionListeners, "Connection lost. Your changes are saved; the page reconnects when the studio runs again.");
-    // A refused connection (for example a new token) is final: try again slowly, because the browser does not.
+    tell(
+      connectionListeners,
+      "Connection lost. Your changes are saved; the page reconnects when the studio runs again.",
+    );
+    // The browser does not retry after a refused connection, for example after a new token.
     if (events.readyState === EventSource.CLOSED) setTimeout(connect, 3000);
   });
 }

@@ -22,22 +22,42 @@ const SHORTCUTS = [
 ];
 
 const COMMANDS = {
-  j: () => move(1), k: () => move(-1), u: () => labelCurrent(null), e: toggleCurrent, n: showNext, "/": () => $("search").focus(),
-  a: focusForm, z: undoNow, y: redoNow, "?": () => $("help").showModal(),
+  j: () => move(1),
+  k: () => move(-1),
+  u: () => labelCurrent(null),
+  e: toggleCurrent,
+  n: showNext,
+  "/": () => $("search").focus(),
+  a: focusForm,
+  z: undoNow,
+  y: redoNow,
+  "?": () => $("help").showModal(),
 };
 
 const KEYS_OFF = "flyingsquid-keys-off";
 
 function startShortcuts() {
-  $("help-keys").append(...SHORTCUTS.flatMap(([keys, text]) => [h("dt", {}, keys.map((key) => (key === "…" ? " to " : h("kbd", {}, key)))), h("dd", {}, text)]));
+  $("help-keys").append(
+    ...SHORTCUTS.flatMap(
+      ([keys, text]) => [
+        h("dt", {}, keys.map((key) => (key === "…" ? " to " : h("kbd", {}, key)))),
+        h("dd", {}, text),
+      ],
+    ),
+  );
   $("help-open").addEventListener("click", () => $("help").showModal());
   $("help-close").addEventListener("click", () => $("help").close());
   const enabled = $("keys-enabled");
   enabled.checked = localStorage.getItem(KEYS_OFF) === null;
-  enabled.addEventListener("change", () => (enabled.checked ? localStorage.removeItem(KEYS_OFF) : localStorage.setItem(KEYS_OFF, "1")));
+  enabled.addEventListener(
+    "change",
+    () => (enabled.checked ? localStorage.removeItem(KEYS_OFF) : localStorage.setItem(KEYS_OFF, "1")),
+  );
   document.addEventListener("keydown", (event) => {
     const target = event.target;
-    const isTyping = target instanceof HTMLElement && (target.matches("input:not([type=checkbox], [type=radio]), textarea, select") || target.isContentEditable);
+    const isTyping = target instanceof HTMLElement && (
+      target.matches("input:not([type=checkbox], [type=radio]), textarea, select") || target.isContentEditable
+    );
     if (isTyping) {
       if (event.key === "Escape") target.blur();
       return;

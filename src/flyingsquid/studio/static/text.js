@@ -1,6 +1,9 @@
-// Text of items with the searched words marked. Plain substring search only: a pattern of the user is never run in the page.
+// Text of items with the searched words marked. It searches for plain substrings: a pattern of the user never
+// runs in the page.
 
 import { h } from "./dom.js";
+
+const MAX_MARKS = 200;
 
 /** Positions of `words` in `text`, ignoring case, without overlaps. */
 function findWords(text, words) {
@@ -11,13 +14,19 @@ function findWords(text, words) {
   for (const word of words) {
     const wanted = word.toLowerCase();
     if (!wanted) continue;
-    for (let at = lower.indexOf(wanted); at >= 0 && found.length < 200; at = lower.indexOf(wanted, at + wanted.length)) found.push([at, at + wanted.length]);
+    let at = lower.indexOf(wanted);
+    while (at >= 0 && found.length < MAX_MARKS) {
+      found.push([at, at + wanted.length]);
+      at = lower.indexOf(wanted, at + wanted.length);
+    }
   }
   found.sort((a, b) => a[0] - b[0] || b[1] - a[1]);
-  return found.filter(([start], at) => at === 0 || start >= Math.max(...found.slice(0, at).map(([, end]) => end)));
+  return found.filter(
+    ([start], at) => at === 0 || start >= Math.max(...found.slice(0, at).map(([, end]) => end)),
+  );
 }
 
-/** Nodes for `text` with `words` marked; `around` cuts the text to that many characters around the first mark. */
+/** Nodes for `text` with `words` marked. `around` keeps that many characters around the first mark. */
 export function marked(text, words = [], { around = null } = {}) {
   const found = findWords(text, words);
   let start = 0;
