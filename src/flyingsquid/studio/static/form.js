@@ -7,6 +7,8 @@ import { marked } from "./text.js";
 import { act, onState, store } from "./store.js";
 
 const PREVIEW_MS = 200;
+const BUSY_MS = 400;
+const MAX_EXAMPLES = 4;
 const parts = {};
 const latest = superseding();
 let editing = null;
@@ -188,11 +190,14 @@ const preview = debounce(async () => {
     show($("preview"), false);
     return;
   }
-  const busy = setTimeout(() => setText($("preview-count"), "Looking for matches…"), 400);
+  const busy = setTimeout(() => setText($("preview-count"), "Looking for matches…"), BUSY_MS);
   try {
     const found = await latest.run((signal) => post("/api/preview", { source }, signal));
     showErrors(null);
     showPreview(source, found);
+    // A part of the items was searched so far: ask for more, unless a person types.
+    const [done, total] = found.progress || [1, 1];
+    if (done < total) preview();
   } catch (error) {
     if (isAbort(error)) return;
     show($("preview"), false);
@@ -204,20 +209,15 @@ const preview = debounce(async () => {
 
 function showPreview(source, found) {
   show($("preview"), true);
-  const total = store.state.data.n_items;
-  const seen = found.seen && found.seen < total ? ` among the first ${plural(found.seen, "item")}` : "";
-  const share = found.seen || total;
-  setText(
-    $("preview-count"),
-    found.matches === 0
-      ? `No item matches${seen}.`
-      : `Matches ${plural(found.matches, "item")} (${percent(found.matches / share)})${seen}.`,
-  );
+  const [done, total] = found.progress || [store.state.data.n_items, store.state.data.n_items];
+  const among = done < total ? ` among the first ${plural(done, "item")}` : "";
+  const share = done ? ` (${percent(found.matches / done)})` : "";
+  const matches = found.matches ? `Matches ${plural(found.matches, "item")}${share}` : "No item matches";
+  setText($("preview-count"), `${matches}${among}.`);
   const wanted = source.kind === "keywords" ? source.words : [];
-  const shown = (found.examples || []).slice(0, 4);
-  $("preview-examples").replaceChildren(
-    ...shown.map((item) => h("li", {}, ...describeExample(source, item, wanted))),
-  );
+  const shown = (found.examples || []).slice(0, MAX_EXAMPLES);
+  const examples = shown.map((item) => h("li", {}, ...describeExample(source, item, wanted)));
+  $("preview-examples").replaceChildren(...examples);
 }
 
 function describeExample(source, item, wanted) {

@@ -25,6 +25,9 @@ const EXPORTS = {
   "project.json": ["Project", "everything that was done here"],
 };
 
+const NO_CLASSES = "Name the classes to begin.";
+const NO_LABELS = "No labels yet. Add rules until some items have votes.";
+
 function describeExport(name) {
   if (name in EXPORTS) return EXPORTS[name];
   return [name.startsWith("model") ? "Model" : name, "the fitted label model, for new votes"];
@@ -47,7 +50,8 @@ function renderFacts(state) {
 
 function renderVerdict(state) {
   $("verdict").dataset.kind = state.verdict?.kind || "";
-  setText($("verdict"), state.verdict?.text || "");
+  const isReady = state.classes.length > 1;
+  setText($("verdict"), state.verdict?.text || (isReady ? NO_LABELS : NO_CLASSES));
   const parts = [];
   const { labels } = state;
   if (labels) {

@@ -157,7 +157,7 @@ export async function explain(element, item, search) {
   }
 }
 
-function drawExplanation({ item, explanation: lines = [] }) {
+function drawExplanation({ item, explanation: lines = [], neighbors = [] }) {
   const nodes = [];
   if (lines.length) nodes.push(drawContributions(item, lines));
   else {
@@ -171,6 +171,12 @@ function drawExplanation({ item, explanation: lines = [] }) {
       h("dd", {}, content === null ? "–" : String(content)),
     ]);
     nodes.push(h("dl", {}, entries));
+  }
+  if (neighbors.length) {
+    const entries = neighbors.map((other) =>
+      h("li", {}, `${other.similarity.toFixed(2)} `, h("bdi", {}, (other.text || nameOf(other)).slice(0, 160))),
+    );
+    nodes.push(h("div", {}, h("h3", {}, "Most similar items"), h("ul", { class: "examples" }, entries)));
   }
   if (store.state.data.similarity) {
     const write = { type: "button", class: "button small", on: { click: () => similarTo(item.index) } };

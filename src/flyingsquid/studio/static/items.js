@@ -64,10 +64,16 @@ function address() {
   if (view.filter === "source") query.set("source", view.source);
   if (view.filter === "class") query.set("label", String(view.label));
   if (view.search) query.set("search", view.search);
+  if (view.filter === "uncertain") query.set("order", "uncertain");
   return `/api/items?${query}`;
 }
 
 /* Loading */
+
+/** Ids of the sources whose votes items have, in order. */
+function votingSources() {
+  return store.state.sources.filter((row) => row.enabled && row.status === "ready").map((row) => row.id);
+}
 
 async function load(path = address()) {
   const slow = setTimeout(() => $("item-list").setAttribute("aria-busy", "true"), 300);
@@ -75,7 +81,7 @@ async function load(path = address()) {
     const answer = await latest.run((signal) => get(path, signal));
     list.items = answer.items;
     for (const item of list.items) if (unsaved.has(item.index)) item.gold = unsaved.get(item.index);
-    list.sources = answer.sources || store.state.sources.filter((row) => row.enabled).map((row) => row.id);
+    list.sources = answer.sources || votingSources();
     if (view.filter === "next") list.total = answer.items.length;
     else if (path === address()) list.total = answer.total;
     setError($("items-error"), "");

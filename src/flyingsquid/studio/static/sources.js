@@ -23,7 +23,7 @@ const NO_SOURCES =
   "There are no sources yet. Add a rule above: words, a pattern or a number that gives a class away. " +
   "Each rule votes on the items that it matches, and abstains on all others.";
 const FEW_SOURCES =
-  "Accuracies can be estimated from three sources on, because the estimates compare votes of different sources.";
+  "Accuracies can be estimated from three sources on, because the estimates compare different sources.";
 const EDITABLE = new Set(["keywords", "regex", "comparison", "similarity"]);
 
 async function attempt(row, action) {
@@ -90,12 +90,15 @@ function updateRow(row, entry) {
   const many = voted.length > 4 ? [`${count(voted.length)} classes`] : voted.map(
     (label) => chip(label, classes[label] ?? String(label)),
   );
-  const key = JSON.stringify([entry.source, voted, classes]);
+  const key = JSON.stringify([entry.name, entry.source, voted, classes]);
   const what = row.querySelector(".what");
   if (what.dataset.content !== key) {
     what.dataset.content = key;
+    // A source without a name of its own is named after what it looks for.
+    const isNamed = entry.source.name || entry.name.endsWith("…");
+    const details = isNamed ? [": ", h("bdi", {}, describe(entry.source))] : [];
     what.replaceChildren(
-      h("span", {}, KINDS[entry.kind] || entry.kind, ": ", h("bdi", {}, describe(entry.source))),
+      h("span", {}, KINDS[entry.kind] || entry.kind, ...details),
       voted.length ? " → " : "",
       ...many,
     );
@@ -112,13 +115,8 @@ function updateRow(row, entry) {
   setText(row.querySelector(".coverage"), isReady ? percent(entry.coverage) : "–");
   setText(row.querySelector(".conflicts"), isReady ? percent(entry.conflicts) : "–");
   updateAccuracy(row.querySelector(".accuracy"), entry, classes.length);
-  const { effect } = entry;
-  setText(
-    row.querySelector(".effect"),
-    !entry.enabled || !isReady ? "–" : effect ? (
-      effect.changed === 0 ? "no change" : plural(effect.changed, "label")
-    ) : "…",
-  );
+  const pending = entry.enabled && isReady ? "…" : "–";
+  setText(row.querySelector(".effect"), entry.effect ? count(entry.effect.changed) : pending);
 }
 
 function updateAccuracy(cell, entry, n_classes) {

@@ -2,6 +2,9 @@
 
 import { get, isAbort, post } from "./api.js";
 
+const LOST = "Connection lost. Your changes are saved. The page reconnects when the studio runs again.";
+const REFUSED = "The studio was started again. Open the address that it printed in the terminal.";
+const RETRY_MS = 3000;
 const listeners = new Set();
 const progressListeners = new Set();
 const connectionListeners = new Set();
@@ -86,12 +89,15 @@ export function connect() {
     const isNews = data.revision !== undefined && data.revision !== store.state?.revision;
     if (isNews || "table" in data) refresh();
   });
-  events.addEventListener("error", () => {
-    tell(
-      connectionListeners,
-      "Connection lost. Your changes are saved; the page reconnects when the studio runs again.",
-    );
-    // The browser does not retry after a refused connection, for example after a new token.
-    if (events.readyState === EventSource.CLOSED) setTimeout(connect, 3000);
+  events.addEventListener("error", async () => {
+    tell(connectionListeners, LOST);
+    // The browser does not retry after a refused connection.
+    if (events.readyState !== EventSource.CLOSED) return;
+    try {
+      await get("/api/state");
+    } catch (error) {
+      if (error.status === 403) tell(connectionListeners, REFUSED);
+    }
+    setTimeout(connect, RETRY_MS);
   });
 }
