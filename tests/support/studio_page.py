@@ -22,7 +22,7 @@ _START_SECONDS = 120.0
 @contextmanager
 def run_studio(data: Path, *options: str) -> Iterator[str]:
     """Start ``flyingsquid studio`` on a file, and yield the address with the token."""
-    command = [sys.executable, "-m", "flyingsquid", "studio", str(data), "--no-browser", *options]
+    command = [sys.executable, "-m", "flyingsquid", "studio", str(data), *options]
     with tempfile.TemporaryFile("w+", encoding="utf-8") as output:
         process = subprocess.Popen(command, stdout=output, stderr=subprocess.STDOUT)
         try:

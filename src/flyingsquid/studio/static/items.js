@@ -34,6 +34,8 @@ const list = { items: [], sources: [], total: 0 };
 const open = new Set();
 const latest = superseding();
 let current = null;
+/** Whether a change of the project may have changed which items the list has. */
+let reload = false;
 
 /* What is shown is kept in the address, so that it survives a reload. */
 
@@ -110,9 +112,11 @@ async function change(values, { keepOffset = false } = {}) {
   $("items").scrollTo({ top: 0 });
 }
 
-/** After a gold label the items stay where they are; after any other change the list is loaded again. */
-const follow = debounce((cause) => {
-  if ((cause === "set_gold" || view.filter === "next") && list.items.length) {
+/** Update the list. After a gold label the items stay where they are. */
+const follow = debounce(() => {
+  const inPlace = !reload || view.filter === "next";
+  reload = false;
+  if (inPlace && list.items.length) {
     const indexes = list.items.map((item) => item.index).join(",");
     load(`/api/items?filter=indexes&indexes=${indexes}&limit=${list.items.length}`);
   } else load();
@@ -387,6 +391,11 @@ export function startItems() {
     }
     renderFilters();
     if (!previous || (view.filter === "next" && !list.items.length)) load();
-    else if (previous.revision !== state.revision) follow(store.cause);
+    else if (previous.revision !== state.revision) {
+      // A revision without a change of the project brings better estimates of the same votes.
+      const isRefined = JSON.stringify(previous.history) === JSON.stringify(state.history);
+      reload ||= !isRefined && store.cause !== "set_gold";
+      follow();
+    }
   });
 }
