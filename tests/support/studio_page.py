@@ -17,6 +17,7 @@ from typing import Any
 CHROMIUM = shutil.which("chromium") or shutil.which("chromium-browser") or shutil.which("google-chrome")
 _ADDRESS = re.compile(r"http://127\.0\.0\.1:\d+/\?token=\S+")
 _START_SECONDS = 120.0
+_TIMEOUT_MS = 20_000
 
 
 @contextmanager
@@ -88,6 +89,7 @@ class StudioPage:
             accept_downloads=True,
         )
         page = context.new_page()
+        page.set_default_timeout(_TIMEOUT_MS)
         visit = cls(page, address)
         page.on("console", lambda message: visit.problems.append(f"console: {message.text}"))
         page.on("pageerror", lambda error: visit.problems.append(f"error: {error}"))
@@ -118,6 +120,8 @@ class StudioPage:
         """Fill the form, add the rule, and wait until the table has estimates for it."""
         page, n_rows = self.page, self.rows.count()
         page.select_option("#rule-kind", kind)
+        if "name" in fields and not page.locator("#rule-name").is_visible():
+            page.locator("#rule-options > summary").click()
         for name, value in fields.items():
             if name in {"operator", "number"}:
                 page.select_option(f"#rule-{name}", value)

@@ -251,8 +251,10 @@ const hasSource = (state, id) => state.sources.some((row) => row.id === id);
 
 function changeFilter(filter) {
   const { state } = store;
-  if (filter !== "source" || hasSource(state, view.source)) change({ filter });
-  else change({ filter, source: state.sources[0].id });
+  // The field may have a text that was not searched for yet.
+  const values = { filter, search: $("search").value.trim() };
+  if (filter === "source" && !hasSource(state, view.source)) values.source = state.sources[0].id;
+  change(values);
 }
 
 function renderFilters() {
