@@ -32,6 +32,7 @@ COMMANDS = {
     "report": "Write an HTML report about votes and labels.",
     "score": "Combine scores of judges into one score per item, with an interval.",
     "stream": "Label a stream of votes whose sources may drift, without gold labels.",
+    "studio": "Write rules in the browser and see the labels change as you type.",
     "suggest": "Suggest which items to label by hand next, to improve the labels of all items.",
 }
 

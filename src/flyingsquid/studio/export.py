@@ -1,0 +1,128 @@
+"""Downloads of the studio: rules, labels, the model, the report and the project."""
+
+from __future__ import annotations
+
+import importlib.util
+import tempfile
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from flyingsquid._values import format_list, format_value
+from flyingsquid.exceptions import OptionError
+from flyingsquid.files import LabelWriter
+from flyingsquid.reports import report
+from flyingsquid.studio.fitting import StudioFit, fit_columns
+from flyingsquid.studio.rules import write_code
+from flyingsquid.studio.workspace import View, Workspace
+
+_TYPES = {
+    "rules.py": "text/x-python; charset=utf-8",
+    "labels.csv": "text/csv; charset=utf-8",
+    "labels.parquet": "application/vnd.apache.parquet",
+    "model.fsq": "application/octet-stream",
+    "report.html": "text/html; charset=utf-8",
+    "project.json": "application/json",
+}
+_MOST_REPORTED = 100_000
+
+
+def list_exports(workspace: Workspace) -> list[str]:
+    """Return the names that :func:`export` supports now."""
+    fitted = workspace.view.fit.model is not None
+    names = [
+        "rules.py",
+        *(["labels.csv", "labels.parquet", "model.fsq", "report.html"] * fitted),
+        "project.json",
+    ]
+    if importlib.util.find_spec("pyarrow") is None:
+        names = [name for name in names if name != "labels.parquet"]
+    return names
+
+
+def export(workspace: Workspace, name: str) -> tuple[bytes, str]:
+    """Return the content of a file and its media type. Labels and the model are those of all items."""
+    if name not in list_exports(workspace):
+        known = format_list(list_exports(workspace))
+        raise OptionError(f"`name` must be one of {known}; got {format_value(name)}.", parameter="name")
+    return _MAKERS[name](workspace, workspace.view), _TYPES[name]
+
+
+def _rules(workspace: Workspace, view: View) -> bytes:
+    items = workspace.items
+    sources = [entry.source for entry in view.entries]
+    columns = [source["column"] for source in sources if source["kind"] == "column"]
+    code = write_code(
+        sources,
+        view.classes,
+        text=items.text,
+        values={column: items.values(column) for column in columns},
+        features=workspace.features_name,
+    )
+    return code.encode()
+
+
+def _whole(workspace: Workspace, view: View) -> StudioFit:
+    """Return the fit on all items."""
+    if view.fit.rows is None:
+        return view.fit
+    return fit_columns(view.columns, view.classes, view.names, view.gold, None, len(workspace.items))
+
+
+def _labels(ending: str) -> Any:
+    def make(workspace: Workspace, view: View) -> bytes:
+        fit = _whole(workspace, view)
+        items = workspace.items
+        n_votes = np.sum([column >= 0 for column in view.columns], axis=0)
+        ids = [items.identifier(i) for i in range(len(items))]
+        with tempfile.TemporaryDirectory() as directory:
+            path = Path(directory) / f"labels.{ending}"
+            # Spreadsheets run cells that look like formulas, and identifiers may come from anyone.
+            escape = {"escape_formulas": True} if ending == "csv" else {}
+            with LabelWriter(path, classes=view.classes, id_name=items.id or "id", **escape) as out:
+                out.write(ids, fit.labels, np.asarray(fit.proba, np.float64), n_votes)
+            return path.read_bytes()
+
+    return make
+
+
+def _model(workspace: Workspace, view: View) -> bytes:
+    fit = _whole(workspace, view)
+    with tempfile.TemporaryDirectory() as directory:
+        path = Path(directory) / "model.fsq"
+        if fit.model is not None:
+            fit.model.save(path)
+        return path.read_bytes()
+
+
+def _report(workspace: Workspace, view: View) -> bytes:
+    fit = _whole(workspace, view)
+    items, text = workspace.items, workspace.items.text
+    if fit.votes is None:
+        raise OptionError("A report needs sources that vote.")
+    step = -(-len(items) // _MOST_REPORTED)
+    gold = np.full(len(items), None, object)
+    gold[list(view.gold)] = [view.classes[k] for k in view.gold.values()]
+    page = report(
+        fit.votes[::step] if step > 1 else fit.votes,
+        y=gold[::step] if view.gold else None,
+        model=fit.model,
+        data=None if text is None else [str(value) for value in items.columns[text][::step]],
+        title=items.name,
+    )
+    return page.encode()
+
+
+def _project(workspace: Workspace, _view: View) -> bytes:
+    return workspace.project.to_json().encode()
+
+
+_MAKERS = {
+    "rules.py": _rules,
+    "labels.csv": _labels("csv"),
+    "labels.parquet": _labels("parquet"),
+    "model.fsq": _model,
+    "report.html": _report,
+    "project.json": _project,
+}

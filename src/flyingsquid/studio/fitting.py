@@ -1,0 +1,169 @@
+"""Fits of the studio: a label model on all items or on a sample, and numbers that follow from votes alone."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from flyingsquid._warnings import capture_source_warnings
+from flyingsquid.exceptions import FlyingSquidError
+from flyingsquid.models import LabelModel
+from flyingsquid.votes import Votes
+from flyingsquid.votes.codes import ABSTAIN
+
+Codes = NDArray[np.int8]
+
+
+@dataclass(frozen=True, eq=False)
+class VoteSummary:
+    """Numbers about the votes on all items; exact at every size.
+
+    Attributes
+    ----------
+    coverage, conflicts : array of shape (m,)
+        Share of items on which a source votes, and votes while another source votes for another class.
+    votes : integer array of shape (m, K)
+    covered, disputed : bool array of shape (n,)
+        Items with a vote, and with votes for different classes.
+    """
+
+    coverage: NDArray[np.float64]
+    conflicts: NDArray[np.float64]
+    votes: NDArray[np.int64]
+    covered: NDArray[np.bool_]
+    disputed: NDArray[np.bool_]
+
+
+def summarize_votes(columns: Sequence[Codes], n_items: int, n_classes: int) -> VoteSummary:
+    """Count the votes of columns of shape (n,), in passes over bytes.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> a, b = np.array([0, 1, -1], np.int8), np.array([1, 1, -1], np.int8)
+    >>> summarize_votes([a, b], 3, 2).conflicts.round(2).tolist()
+    [0.33, 0.33]
+    """
+    highest = np.full(n_items, ABSTAIN, np.int8)
+    lowest = np.full(n_items, 255, np.uint8)  # a missing vote is 255 as an unsigned byte
+    for column in columns:
+        np.maximum(highest, column, out=highest)
+        np.minimum(lowest, column.view(np.uint8), out=lowest)
+    covered = highest >= 0
+    disputed = covered & (highest.view(np.uint8) != lowest)
+    votes = np.zeros((len(columns), n_classes), np.int64)
+    conflicts = np.zeros(len(columns))
+    for j, column in enumerate(columns):
+        votes[j] = [np.count_nonzero(column == k) for k in range(n_classes)]
+        conflicts[j] = np.count_nonzero((column >= 0) & disputed) / n_items
+    return VoteSummary(votes.sum(axis=1) / n_items, conflicts, votes, covered, disputed)
+
+
+@dataclass(frozen=True, eq=False)
+class StudioFit:
+    """A fitted model and the labels of the items that it was fitted on.
+
+    Attributes
+    ----------
+    rows : integer array of shape (r,) or None
+        The items of the fit; None for all.
+    model : LabelModel or None
+        None if no source votes, or if the fit failed.
+    votes : Votes of r items
+    proba : float32 array of shape (r, K), or None
+    labels : int16 array of shape (r,)
+        Most probable class; -1 for items without votes.
+    messages : tuple of str
+    seconds : float
+    """
+
+    rows: NDArray[np.intp] | None
+    model: LabelModel | None
+    votes: Votes | None
+    proba: NDArray[np.float32] | None
+    labels: NDArray[np.int16]
+    messages: tuple[str, ...] = ()
+    seconds: float = 0.0
+
+
+def fit_columns(
+    columns: Sequence[Codes],
+    classes: tuple[str, ...],
+    names: Sequence[str],
+    gold: dict[int, int],
+    rows: NDArray[np.intp] | None,
+    n_items: int,
+) -> StudioFit:
+    """Fit a label model to the columns of some items, and label these items."""
+    start = time.perf_counter()
+    n = n_items if rows is None else len(rows)
+    nothing = np.full(n, ABSTAIN, np.int16)
+    if not columns or len(classes) < 2:
+        return StudioFit(rows, None, None, None, nothing)
+    codes = np.empty((n, len(columns)), np.int8, order="F")
+    for j, column in enumerate(columns):
+        codes[:, j] = column if rows is None else column[rows]
+    covered = codes.max(axis=1) >= 0
+    if not covered.any():
+        return StudioFit(rows, None, None, None, nothing)
+    votes = Votes(np.ascontiguousarray(codes), classes, tuple(names))
+    try:
+        with capture_source_warnings() as messages:
+            model = LabelModel(classes=classes).fit(votes, gold=_gold_labels(gold, classes, rows, n))
+        proba = model.predict_proba(votes, dtype=np.float32)
+    except FlyingSquidError as error:
+        message = (f"The labels could not be estimated: {error}",)
+        return StudioFit(rows, None, votes, None, nothing, message, time.perf_counter() - start)
+    labels = np.where(covered, proba.argmax(axis=1), ABSTAIN).astype(np.int16)
+    return StudioFit(rows, model, votes, proba, labels, tuple(messages), time.perf_counter() - start)
+
+
+def _gold_labels(
+    gold: dict[int, int], classes: tuple[str, ...], rows: NDArray[np.intp] | None, n: int
+) -> NDArray[Any] | None:
+    if not gold:
+        return None
+    items = np.fromiter(gold, np.intp, len(gold))
+    labels = np.full(n, None, object)
+    places = items if rows is None else np.searchsorted(rows, items)
+    labels[places] = [classes[k] for k in gold.values()]
+    return labels
+
+
+def sample_rows(n_items: int, size: int, seed: int = 0) -> NDArray[np.intp] | None:
+    """Return a fixed random sample of items in order; None if all items are few enough."""
+    if n_items <= size:
+        return None
+    return np.sort(np.random.default_rng(seed).choice(n_items, size, replace=False)).astype(np.intp)
+
+
+def with_gold(rows: NDArray[np.intp] | None, gold: dict[int, int]) -> NDArray[np.intp] | None:
+    """Return the sample together with all items that have gold labels."""
+    if rows is None or not gold:
+        return rows
+    return np.union1d(rows, np.fromiter(gold, np.intp, len(gold))).astype(np.intp)
+
+
+def effect_of_removal(
+    fit: StudioFit, columns: Sequence[Codes], names: Sequence[str], gold: dict[int, int], left_out: int
+) -> int | None:
+    """Return how many labels of the fitted items change without a source; None if unknown."""
+    if fit.model is None or fit.votes is None:
+        return None
+    kept = [j for j in range(len(columns)) if j != left_out]
+    again = fit_columns(
+        [columns[j] for j in kept],
+        tuple(fit.votes.classes),  # type: ignore[arg-type]
+        [names[j] for j in kept],
+        gold,
+        fit.rows,
+        len(columns[0]),
+    )
+    if again.model is None and again.messages:
+        return None
+    return int(np.count_nonzero(again.labels != fit.labels))

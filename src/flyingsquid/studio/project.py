@@ -1,0 +1,311 @@
+"""Project files of the studio: a list of actions, and how many of them are in effect.
+
+The state of a project is the replay of its first ``position`` actions. Undo and redo move the position; a new
+action removes the ones that were undone. Files are plain JSON and are replaced atomically, so that a crash
+leaves either the file before or after an action.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterable
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+from typing import Any
+
+from flyingsquid._values import format_list, format_value
+from flyingsquid.exceptions import OptionError, VoteFileError
+from flyingsquid.files.inputs import located, open_input
+from flyingsquid.files.outputs import open_atomic
+from flyingsquid.files.text_tables import read_json
+from flyingsquid.studio.rules import describe, read_source
+
+FORMAT, VERSION = "flyingsquid studio project", 1
+MOST_CLASSES, MOST_SOURCES, MOST_ACTIONS = 100, 500, 1_000_000
+
+
+@dataclass(frozen=True)
+class SourceEntry:
+    """A source of the project: its description and whether it is in use."""
+
+    id: str
+    source: dict[str, Any]
+    enabled: bool = True
+
+
+@dataclass(frozen=True)
+class ProjectState:
+    """Everything that actions determine.
+
+    Attributes
+    ----------
+    classes : tuple of str
+    sources : dict from identifier to SourceEntry, in the order in which they were added
+    gold : dict from item to class
+    rejected : frozenset of str
+        Suggestions that were rejected.
+    text, id : str or None
+        Columns chosen by the user; None for the default.
+    n_added : int
+        Number of sources ever added, for unique identifiers.
+    """
+
+    classes: tuple[str, ...] = ()
+    sources: dict[str, SourceEntry] = field(default_factory=dict)
+    gold: dict[int, int] = field(default_factory=dict)
+    rejected: frozenset[str] = frozenset()
+    text: str | None = None
+    id: str | None = None
+    n_added: int = 0
+
+    def apply(self, action: dict[str, Any], n_items: int) -> ProjectState:
+        """Return the state after an action.
+
+        Raises
+        ------
+        OptionError
+            If the action is invalid; ``parameter`` is the field at fault.
+        """
+        kind = action.get("type")
+        apply = _ACTIONS.get(kind) if isinstance(kind, str) else None
+        if apply is None:
+            raise _invalid("type", f"one of {format_list(list(_ACTIONS))}", kind)
+        return apply(self, action, n_items)
+
+
+def _invalid(field_name: str, constraint: str, value: Any) -> OptionError:
+    return OptionError(
+        f"`{field_name}` must be {constraint}; got {format_value(value)}.", parameter=field_name
+    )
+
+
+def _entry(state: ProjectState, action: dict[str, Any]) -> SourceEntry:
+    found = state.sources.get(str(action.get("id")))
+    if found is None:
+        raise _invalid("id", "the identifier of a source", action.get("id"))
+    return found
+
+
+def _with(state: ProjectState, entry: SourceEntry) -> ProjectState:
+    return replace(state, sources={**state.sources, entry.id: entry})
+
+
+def _add_source(state: ProjectState, action: dict[str, Any], n_items: int) -> ProjectState:
+    if len(state.sources) >= MOST_SOURCES:
+        raise OptionError(f"A project holds at most {MOST_SOURCES} sources.", parameter="source")
+    source = read_source(action.get("source"), len(state.classes), n_items)
+    entry = SourceEntry(f"s{state.n_added + 1}", source)
+    return replace(_with(state, entry), n_added=state.n_added + 1)
+
+
+def _update_source(state: ProjectState, action: dict[str, Any], n_items: int) -> ProjectState:
+    entry = _entry(state, action)
+    source = read_source(action.get("source"), len(state.classes), n_items)
+    return _with(state, replace(entry, source=source))
+
+
+def _remove_source(state: ProjectState, action: dict[str, Any], _n: int) -> ProjectState:
+    entry = _entry(state, action)
+    return replace(state, sources={key: each for key, each in state.sources.items() if key != entry.id})
+
+
+def _set_enabled(state: ProjectState, action: dict[str, Any], _n: int) -> ProjectState:
+    enabled = action.get("enabled")
+    if not isinstance(enabled, bool):
+        raise _invalid("enabled", "true or false", enabled)
+    return _with(state, replace(_entry(state, action), enabled=enabled))
+
+
+def _set_gold(state: ProjectState, action: dict[str, Any], n_items: int) -> ProjectState:
+    items, label = action.get("items"), action.get("label")
+    if not isinstance(items, list) or not all(_is_index(item, n_items) for item in items):
+        raise _invalid("items", f"a list of positions from 0 to {n_items - 1}", items)
+    if label is None:
+        chosen = set(items)
+        return replace(state, gold={item: k for item, k in state.gold.items() if item not in chosen})
+    if not _is_index(label, len(state.classes)):
+        raise _invalid("label", "the position of a class, or null", label)
+    return replace(state, gold=state.gold | dict.fromkeys(items, label))
+
+
+def _is_index(value: Any, n: int) -> bool:
+    return isinstance(value, int) and not isinstance(value, bool) and 0 <= value < n
+
+
+def _reject_suggestion(state: ProjectState, action: dict[str, Any], _n: int) -> ProjectState:
+    chosen = action.get("id")
+    if not isinstance(chosen, str):
+        raise _invalid("id", "the identifier of a suggestion", chosen)
+    return replace(state, rejected=state.rejected | {chosen})
+
+
+def _set_classes(state: ProjectState, action: dict[str, Any], _n: int) -> ProjectState:
+    names = action.get("classes")
+    valid = isinstance(names, list) and all(isinstance(name, str) and name.strip() for name in names)
+    if not valid or not isinstance(names, list) or not 2 <= len(set(names)) == len(names) <= MOST_CLASSES:
+        raise _invalid("classes", f"2 to {MOST_CLASSES} different names", names)
+    used = {entry.source["label"] for entry in state.sources.values() if "label" in entry.source}
+    used |= set(state.gold.values())
+    if used and max(used) >= len(names):
+        raise _invalid("classes", f"at least {max(used) + 1} names, which rules and gold labels use", names)
+    return replace(state, classes=tuple(names))
+
+
+def _set_columns(state: ProjectState, action: dict[str, Any], _n: int) -> ProjectState:
+    for name in ("text", "id"):
+        if action.get(name) is not None and not isinstance(action[name], str):
+            raise _invalid(name, "the name of a column", action[name])
+    return replace(state, text=action.get("text", state.text), id=action.get("id", state.id))
+
+
+_ACTIONS = {
+    "add_source": _add_source,
+    "update_source": _update_source,
+    "remove_source": _remove_source,
+    "set_enabled": _set_enabled,
+    "set_gold": _set_gold,
+    "reject_suggestion": _reject_suggestion,
+    "set_classes": _set_classes,
+    "set_columns": _set_columns,
+}
+
+
+def describe_action(action: dict[str, Any], before: ProjectState) -> str:
+    """Return an action as a short sentence in the imperative, for the history."""
+    kind = action["type"]
+    if kind == "add_source":
+        return f"Add {describe(action['source'])}"
+    if kind in ("update_source", "remove_source", "set_enabled"):
+        verb = {"update_source": "Change", "remove_source": "Remove"}.get(kind)
+        verb = verb or ("Enable" if action["enabled"] else "Disable")
+        return f"{verb} {describe(before.sources[action['id']].source)}"
+    if kind == "set_gold":
+        n = len(action["items"])
+        items = "1 item" if n == 1 else f"{n:,} items"
+        if action["label"] is None:
+            return f"Clear the gold label of {items}"
+        return f"Label {items} {before.classes[action['label']]}"
+    return {
+        "reject_suggestion": "Reject a suggestion",
+        "set_classes": "Set the classes",
+        "set_columns": "Choose columns",
+    }[str(kind)]
+
+
+class Project:
+    """History of a studio project, and its file.
+
+    Parameters
+    ----------
+    n_items : int
+        Number of items of the data.
+    path : Path, optional
+        The project file, which every change replaces. None keeps the project in memory.
+    data : str, default=""
+        Name of the data file; a project of another number of items is refused.
+    """
+
+    def __init__(self, n_items: int, path: Path | None = None, data: str = "") -> None:
+        self.n_items, self.path, self.data = n_items, path, data
+        self.actions: list[dict[str, Any]] = []
+        self.states = [ProjectState()]
+        self.position = 0
+
+    @classmethod
+    def open(cls, path: Path, n_items: int, data: str = "") -> Project:
+        """Read a project file, or start a project that will be written there."""
+        project = cls(n_items, path, data)
+        if path.exists():
+            source = open_input(path)
+            with located(source.shown):
+                project._load(read_json(source))
+        return project
+
+    def _load(self, content: Any) -> None:
+        if not isinstance(content, dict) or content.get("format") != FORMAT:
+            raise VoteFileError("The file is not a project of flyingsquid studio.")
+        if content.get("version") != VERSION:
+            raise VoteFileError(
+                f"The project has version {format_value(content.get('version'))}, but this release reads "
+                f"version {VERSION}."
+            )
+        if content.get("n_items") != self.n_items:
+            raise VoteFileError(
+                f"The project is about {format_value(content.get('n_items'))} items, but the data has "
+                f"{self.n_items:,}. Choose another file with --project."
+            )
+        actions, position = content.get("actions"), content.get("position")
+        if not isinstance(actions, list) or len(actions) > MOST_ACTIONS:
+            raise VoteFileError("The project contains no list of actions.")
+        if not _is_index(position, len(actions) + 1):
+            raise VoteFileError("The position of the project must be at most its number of actions.")
+        for number, action in enumerate(actions, 1):
+            try:
+                self._append(action if isinstance(action, dict) else {})
+            except OptionError as error:
+                raise VoteFileError(f"Action {number}: {error}") from error
+        self.position = int(position)
+
+    def _append(self, action: dict[str, Any]) -> None:
+        self.states.append(self.states[-1].apply(action, self.n_items))
+        self.actions.append(action)
+
+    @property
+    def state(self) -> ProjectState:
+        """State after the actions in effect."""
+        return self.states[self.position]
+
+    def act(self, action: dict[str, Any], *, save: bool = True) -> ProjectState:
+        """Apply an action, remove those that were undone, and write the file."""
+        self.state.apply(action, self.n_items)  # an invalid action leaves everything unchanged
+        actions, states, position = self.actions, self.states, self.position
+        self.actions, self.states = actions[:position], states[: position + 1]
+        self._append(action)
+        self.position += 1
+        try:
+            if save:
+                self.save()
+        except BaseException:
+            self.actions, self.states, self.position = actions, states, position
+            raise
+        return self.state
+
+    def move(self, steps: int) -> ProjectState:
+        """Undo (-1) or redo (+1), and write the file."""
+        target = self.position + steps
+        if not 0 <= target <= len(self.actions):
+            word = "undo" if steps < 0 else "redo"
+            raise OptionError(f"There is nothing to {word}.", parameter="position")
+        before, self.position = self.position, target
+        try:
+            self.save()
+        except BaseException:
+            self.position = before
+            raise
+        return self.state
+
+    def history(self) -> dict[str, Any]:
+        """Return the position, the number of actions, and what undo and redo would do."""
+        at = self.position
+        undo = describe_action(self.actions[at - 1], self.states[at - 1]) if at else None
+        redo = describe_action(self.actions[at], self.states[at]) if at < len(self.actions) else None
+        return {"position": at, "count": len(self.actions), "undo": undo, "redo": redo}
+
+    def to_json(self) -> str:
+        """Return the content of the project file, with one action per line."""
+        head: Iterable[tuple[str, Any]] = (
+            ("format", FORMAT),
+            ("version", VERSION),
+            ("data", self.data),
+            ("n_items", self.n_items),
+            ("position", self.position),
+        )
+        lines = [f" {json.dumps(name)}: {json.dumps(value)}," for name, value in head]
+        actions = ",\n".join(f"  {json.dumps(action)}" for action in self.actions)
+        return "{\n" + "\n".join(lines) + '\n "actions": [\n' + actions + "\n ]\n}\n"
+
+    def save(self) -> None:
+        """Replace the project file."""
+        if self.path is not None:
+            with located(str(self.path)), open_atomic(self.path) as file:
+                file.write(self.to_json().encode())

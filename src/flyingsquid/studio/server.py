@@ -1,0 +1,370 @@
+"""HTTP server of the studio: a Starlette application with token, host and origin checks."""
+
+from __future__ import annotations
+
+import asyncio
+import hmac
+import json
+import socket
+from collections.abc import AsyncIterator, Awaitable, Callable
+from importlib import resources
+from typing import Any
+
+from starlette.applications import Starlette
+from starlette.concurrency import run_in_threadpool
+from starlette.requests import Request
+from starlette.responses import HTMLResponse, JSONResponse, RedirectResponse, Response, StreamingResponse
+from starlette.routing import Route
+from starlette.types import ASGIApp, Message, Receive, Scope, Send
+
+from flyingsquid._values import format_value
+from flyingsquid.exceptions import FlyingSquidError, OptionError
+from flyingsquid.studio.export import export, list_exports
+from flyingsquid.studio.workspace import Workspace
+
+LARGEST_REQUEST = 1 << 20
+"""Bytes of the body of a request; a larger one is refused."""
+_MOST_ITEMS = 500
+_KEEP_ALIVE = 15.0
+_POLICY = (
+    "default-src 'none'; script-src 'self'; style-src 'self'; connect-src 'self'; img-src 'self' data:; "
+    "base-uri 'none'; form-action 'none'; frame-ancestors 'none'"
+)
+_STATIC_TYPES = {
+    ".html": "text/html; charset=utf-8",
+    ".js": "text/javascript; charset=utf-8",
+    ".css": "text/css; charset=utf-8",
+    ".svg": "image/svg+xml",
+    ".png": "image/png",
+}
+_FORBIDDEN = (
+    "<!DOCTYPE html><title>flyingsquid studio</title><p>Open the address that <code>flyingsquid studio</code> "
+    "printed; it contains the token."
+)
+
+
+class Broadcast:
+    """Events for all pages, from any thread."""
+
+    def __init__(self) -> None:
+        self._queues: set[asyncio.Queue[dict[str, Any] | None]] = set()
+        self._loop: asyncio.AbstractEventLoop | None = None
+
+    def send(self, event: dict[str, Any] | None) -> None:
+        """Send an event to all pages; None ends their connections."""
+        loop = self._loop
+        if loop is not None and not loop.is_closed():
+            loop.call_soon_threadsafe(self._put, event)
+
+    def _put(self, event: dict[str, Any] | None) -> None:
+        for queue in self._queues:
+            queue.put_nowait(event)
+
+    async def listen(self, first: dict[str, Any]) -> AsyncIterator[str]:
+        """Yield server-sent events, with comments that keep the connection open."""
+        self._loop = asyncio.get_running_loop()
+        queue: asyncio.Queue[dict[str, Any] | None] = asyncio.Queue()
+        self._queues.add(queue)
+        try:
+            yield f"data: {json.dumps(first)}\n\n"
+            while True:
+                try:
+                    event = await asyncio.wait_for(queue.get(), _KEEP_ALIVE)
+                except asyncio.TimeoutError:  # noqa: UP041  # another class before Python 3.11
+                    yield ": keep-alive\n\n"
+                    continue
+                if event is None:
+                    return
+                yield f"data: {json.dumps(event)}\n\n"
+        finally:
+            self._queues.discard(queue)
+
+
+class Guard:
+    """Middleware that answers only requests of the page itself.
+
+    ``Host`` and ``Origin`` must name this server, which stops other sites and DNS rebinding. Every request
+    needs the token, as a cookie that no other site can send.
+    """
+
+    def __init__(self, app: ASGIApp, *, token: str, port: int) -> None:
+        self._app, self._token = app, token
+        self._hosts = {f"127.0.0.1:{port}", f"localhost:{port}"}
+        self._cookie = f"flyingsquid_studio_{port}"
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        if scope["type"] != "http":
+            if scope["type"] == "lifespan":
+                await self._app(scope, receive, send)
+            return
+        request = Request(scope)
+        answer = self._refuse(request)
+        if answer is None:
+            await self._app(scope, _limited(receive), _with_headers(send, scope["path"]))
+        else:
+            await answer(scope, receive, _with_headers(send, scope["path"]))
+
+    def _refuse(self, request: Request) -> Response | None:
+        """Return the answer to a request that is not passed on."""
+        host, origin = request.headers.get("host", ""), request.headers.get("origin")
+        if host not in self._hosts:
+            return _error(403, "The host is not this server.")
+        if origin is not None and origin != f"http://{host}":
+            return _error(403, "Requests of other sites are refused.")
+        if request.headers.get("sec-fetch-site") in ("cross-site", "same-site") and request.url.path != "/":
+            return _error(403, "Requests of other sites are refused.")
+        given = request.query_params.get("token")
+        if given is not None and request.url.path == "/" and request.method == "GET":
+            if not self._is_token(given):
+                return HTMLResponse(_FORBIDDEN, 403)
+            response = RedirectResponse("/", 303)
+            response.set_cookie(self._cookie, self._token, httponly=True, samesite="strict", path="/")
+            return response
+        if not self._is_token(request.cookies.get(self._cookie, "")):
+            if request.url.path.startswith("/api"):
+                return _error(403, "The token is missing or wrong.")
+            return HTMLResponse(_FORBIDDEN, 403)
+        if request.method == "POST":
+            kind = request.headers.get("content-type", "").split(";")[0].strip().lower()
+            if kind != "application/json":
+                return _error(415, "The content type must be application/json.")
+            length = request.headers.get("content-length", "")
+            if length.isdigit() and int(length) > LARGEST_REQUEST:
+                return _error(413, f"A request must have at most {LARGEST_REQUEST:,} bytes.")
+        return None
+
+    def _is_token(self, given: str) -> bool:
+        return hmac.compare_digest(given.encode(), self._token.encode())
+
+
+def _limited(receive: Receive) -> Receive:
+    """Count the bytes of a body without a declared length."""
+    seen = 0
+
+    async def limited() -> Message:
+        nonlocal seen
+        message = await receive()
+        seen += len(message.get("body", b""))
+        if seen > LARGEST_REQUEST:
+            raise _TooLargeError
+        return message
+
+    return limited
+
+
+class _TooLargeError(Exception):
+    """The body of a request is too large."""
+
+
+def _with_headers(send: Send, path: str) -> Send:
+    headers = [
+        (b"content-security-policy", _POLICY.encode()),
+        (b"x-content-type-options", b"nosniff"),
+        (b"referrer-policy", b"no-referrer"),
+        (b"cross-origin-resource-policy", b"same-origin"),
+        (b"cross-origin-opener-policy", b"same-origin"),
+        (b"cache-control", b"no-store" if path.startswith("/api") else b"no-cache"),
+    ]
+
+    async def with_headers(message: Message) -> None:
+        if message["type"] == "http.response.start":
+            message = {**message, "headers": [*message.get("headers", []), *headers]}
+        await send(message)
+
+    return with_headers
+
+
+def _error(status: int, message: str, field: str | None = None) -> JSONResponse:
+    return JSONResponse({"error": {"message": message, "field": field}}, status)
+
+
+def _answering_errors(
+    handle: Callable[[Request], Awaitable[Response]],
+) -> Callable[[Request], Awaitable[Response]]:
+    """Turn errors about the request into 4xx answers."""
+
+    async def answer(request: Request) -> Response:
+        try:
+            return await handle(request)
+        except OptionError as error:
+            return _error(422, str(error), error.parameter)
+        except FlyingSquidError as error:
+            return _error(422, str(error))
+        except _TooLargeError:
+            return _error(413, f"A request must have at most {LARGEST_REQUEST:,} bytes.")
+
+    return answer
+
+
+async def _body(request: Request) -> dict[str, Any]:
+    try:
+        found = json.loads(await request.body())
+    except (ValueError, RecursionError) as error:
+        raise OptionError("The body of the request must be JSON.") from error
+    if not isinstance(found, dict):
+        raise OptionError("The body of the request must be a JSON object.")
+    return found
+
+
+def _integer(request: Request, name: str, default: int | None, most: int | None = None) -> int | None:
+    text = request.query_params.get(name)
+    if text is None or text == "":
+        return default
+    if not text.isascii() or not text.isdigit() or len(text) > 9:
+        raise OptionError(f"`{name}` must be an integer >= 0; got {format_value(text)}.", parameter=name)
+    return int(text) if most is None else min(int(text), most)
+
+
+class _Handlers:
+    """Handlers of requests; the engine runs in threads, so that the server stays responsive."""
+
+    def __init__(self, workspace: Workspace, broadcast: Broadcast, static: Any) -> None:
+        self._workspace, self._broadcast, self._static = workspace, broadcast, static
+
+    async def state(self, _request: Request) -> Response:
+        return await self._json(self._state)
+
+    def _state(self) -> dict[str, Any]:
+        return self._workspace.state() | {"exports": list_exports(self._workspace)}
+
+    async def _json(self, function: Callable[..., Any], *arguments: Any, **options: Any) -> Response:
+        def run() -> bytes:
+            return json.dumps(function(*arguments, **options), allow_nan=False).encode()
+
+        return Response(await run_in_threadpool(run), media_type="application/json")
+
+    def _changed(self, change: Callable[..., int], *arguments: Any) -> dict[str, Any]:
+        revision = change(*arguments)
+        return {"revision": revision, "state": self._state()}
+
+    async def actions(self, request: Request) -> Response:
+        return await self._json(self._changed, self._workspace.act, await _body(request))
+
+    async def undo(self, _request: Request) -> Response:
+        return await self._json(self._changed, self._workspace.undo)
+
+    async def redo(self, _request: Request) -> Response:
+        return await self._json(self._changed, self._workspace.redo)
+
+    async def preview(self, request: Request) -> Response:
+        return await self._json(self._workspace.preview, (await _body(request)).get("source"))
+
+    async def items(self, request: Request) -> Response:
+        query = request.query_params
+        indexes = [
+            int(each) for each in query.get("indexes", "").split(",") if each.isascii() and each.isdigit()
+        ]
+        return await self._json(
+            self._workspace.list_items,
+            query.get("filter", "all"),
+            source=query.get("source"),
+            label=_integer(request, "label", None),
+            search=query.get("search", "")[:1_000],
+            order=query.get("order", "index"),
+            offset=_integer(request, "offset", 0),
+            limit=_integer(request, "limit", 50, _MOST_ITEMS),
+            indexes=indexes[:_MOST_ITEMS],
+        )
+
+    async def item(self, request: Request) -> Response:
+        return await self._json(self._workspace.item, request.path_params["item"])
+
+    async def suggestions(self, _request: Request) -> Response:
+        return await self._json(self._workspace.suggestions)
+
+    async def next_items(self, request: Request) -> Response:
+        return await self._json(self._workspace.next_items, max(1, _integer(request, "limit", 10, 100) or 10))
+
+    async def events(self, _request: Request) -> Response:
+        stream = self._broadcast.listen({"revision": self._workspace.revision})
+        return StreamingResponse(stream, media_type="text/event-stream")
+
+    async def export(self, request: Request) -> Response:
+        name = request.path_params["name"]
+        content, kind = await run_in_threadpool(export, self._workspace, name)
+        return Response(
+            content, media_type=kind, headers={"content-disposition": f'attachment; filename="{name}"'}
+        )
+
+    async def page(self, _request: Request) -> Response:
+        return self._file("index.html")
+
+    async def file(self, request: Request) -> Response:
+        return self._file(request.path_params["name"])
+
+    def _file(self, name: str) -> Response:
+        ending = name[name.rfind(".") :] if "." in name else ""
+        known = {each.name for each in self._static.iterdir()}  # the name is looked up, never opened
+        if name not in known or ending not in _STATIC_TYPES:
+            return _error(404, "No such file.")
+        return Response((self._static / name).read_bytes(), media_type=_STATIC_TYPES[ending])
+
+
+def create_app(workspace: Workspace, broadcast: Broadcast, *, token: str, port: int) -> ASGIApp:
+    """Return the ASGI application of a workspace, whose events go to ``broadcast``."""
+    handlers = _Handlers(workspace, broadcast, resources.files("flyingsquid.studio") / "static")
+
+    def route(path: str, handle: Callable[[Request], Awaitable[Response]], method: str = "GET") -> Route:
+        return Route(path, _answering_errors(handle), methods=[method])
+
+    routes = [
+        route("/", handlers.page),
+        route("/static/{name}", handlers.file),
+        route("/api/state", handlers.state),
+        route("/api/actions", handlers.actions, "POST"),
+        route("/api/undo", handlers.undo, "POST"),
+        route("/api/redo", handlers.redo, "POST"),
+        route("/api/preview", handlers.preview, "POST"),
+        route("/api/items", handlers.items),
+        route("/api/items/{item:int}", handlers.item),
+        route("/api/suggestions", handlers.suggestions),
+        route("/api/next", handlers.next_items),
+        route("/api/events", handlers.events),
+        route("/api/export/{name}", handlers.export),
+    ]
+    return Guard(Starlette(routes=routes), token=token, port=port)
+
+
+def bind(port: int | None) -> socket.socket:
+    """Return a socket on 127.0.0.1, at a free port unless one is given."""
+    found = socket.socket(socket.AF_INET, socket.SOCK_STREAM)
+    found.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+    try:
+        found.bind(("127.0.0.1", port or 0))
+    except OSError:
+        found.close()
+        raise
+    return found
+
+
+def serve(app: ASGIApp, listening: socket.socket, broadcast: Broadcast, on_ready: Callable[[], None]) -> None:
+    """Serve until interrupted (Ctrl-C or SIGTERM)."""
+    import signal  # noqa: PLC0415
+
+    import uvicorn  # noqa: PLC0415
+
+    config = uvicorn.Config(
+        app,
+        log_level="warning",
+        access_log=False,
+        server_header=False,
+        timeout_graceful_shutdown=2,
+        lifespan="off",
+        ws="none",
+    )
+    server = uvicorn.Server(config)
+
+    def stop(_number: int, _frame: object) -> None:
+        server.should_exit = True
+        broadcast.send(None)
+
+    async def run() -> None:
+        before = [(number, signal.signal(number, stop)) for number in (signal.SIGINT, signal.SIGTERM)]
+        try:
+            on_ready()
+            await server._serve([listening])  # serve() would install handlers that raise the signal again
+        finally:
+            for number, handler in before:
+                signal.signal(number, handler)
+
+    asyncio.run(run())
