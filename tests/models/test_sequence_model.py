@@ -164,6 +164,21 @@ def test_neighbors_do_not_count_if_sources_depend_on_each_other():
     np.testing.assert_array_equal(model.predict(votes), alone.predict(votes))
 
 
+def test_three_sources_use_neighbors_unless_they_repeat_their_errors():
+    """Three sources leave nothing to test within a row; whether errors repeat is tested between rows."""
+    video = fs.datasets.simulate_sequence(5_000, [0.8, 0.7, 0.75], persistence=0.9, random_state=0)
+    y = np.asarray(video.y).ravel()
+    model, alone = fs.SequenceLabelModel().fit(video.votes), fs.LabelModel().fit(video.votes)
+    assert model.neighbor_share_ > 0.8
+    assert model.score(video.votes, y) > alone.score(video.votes, y) + 0.08
+    # Every error lasts for ten rows.
+    right = np.repeat(np.random.default_rng(1).random((500, 3)) < [0.8, 0.7, 0.75], 10, axis=0)
+    stuck = np.where(right, y[:, None], 1 - y[:, None])
+    model, alone = fs.SequenceLabelModel().fit(stuck), fs.LabelModel().fit(stuck)
+    assert model.neighbor_share_ == 0
+    np.testing.assert_allclose(model.predict_proba(stuck), alone.predict_proba(stuck), atol=1e-15)
+
+
 def test_the_default_is_deterministic_and_permutes_with_classes_and_sources():
     codes = np.asarray(VIDEO.votes.codes)
     model = fs.SequenceLabelModel().fit(codes, VIDEO.lengths)

@@ -29,6 +29,9 @@ _MOST_PERSISTENT = 0.99
 # tested, and in full from the second value on. Between them, the simulated chains of 300 rows and the short
 # parts of tennis and bc5cdr are a trade-off (docs/design/0009-default.md).
 _UNTESTED, _TRUSTED = 0.1, 0.5
+# Without a test, neighbors count as far as errors do not persist; not at all from this persistence on. It is
+# at most .2 on simulated chains, and above this for most triples of real detectors (docs/design/0009-default.md).
+_REPEATED = 0.3
 
 
 @dataclass(frozen=True, slots=True)
@@ -153,23 +156,30 @@ def effective_row(persistence: float) -> float:
     return (1 - persistence) / (1 + persistence)
 
 
-def share_of_neighbors(trust: float) -> float:
+def share_of_neighbors(trust: float, persistence: float) -> float:
     """Return the weight of the evidence of neighboring rows, in [0, 1].
 
     If sources are not independent within a row, neighbors repeat their common errors, which votes cannot
-    reveal.
+    reveal. Three sources are too few to test that; then neighbors count to the extent that a source does not
+    repeat its own errors.
 
     Parameters
     ----------
     trust : float
         Probability that the confusion tables explain the votes within rows.
+    persistence : float
+        Persistence of errors; see :func:`persistence_of_errors`.
 
     Examples
     --------
-    >>> share_of_neighbors(0.1), share_of_neighbors(0.3), share_of_neighbors(0.9)
-    (0.0, 0.5, 1.0)
+    >>> [share_of_neighbors(trust, 0.5) for trust in (0.1, 0.3, 0.9)]
+    [0.0, 0.5, 1.0]
+    >>> share_of_neighbors(0.1, 0.0), share_of_neighbors(0.0, 0.0)
+    (1.0, 0.0)
     """
-    return float(np.clip(round((trust - _UNTESTED) / (_TRUSTED - _UNTESTED), 12), 0.0, 1.0))
+    tested = np.clip(round((trust - _UNTESTED) / (_TRUSTED - _UNTESTED), 12), 0.0, 1.0)
+    untested = min(trust / _UNTESTED, 1.0) * max(1 - persistence / _REPEATED, 0.0)
+    return float(max(tested, untested))
 
 
 def transition_by_agreement(

@@ -323,7 +323,7 @@ class Fit(ABC):
             return fit_transition(moments, balance, self.findings)
         return fit_transition_many(moments, np.asarray(self.confusion), balance)
 
-    def neighbor_share(self, moments: Moments) -> float:
+    def neighbor_share(self, moments: Moments, persistence: float) -> float:
         """Return the weight of neighboring rows, in [0, 1]; 1 for methods that do not test their model."""
         return 1.0
 

@@ -261,10 +261,11 @@ class WeightedFit(Fit):
         found = transition_by_agreement(moments, balance, self.accuracies, usable)
         return replace(found, excess_correlation=excess_correlations(moments, tables, found.joint))
 
-    def neighbor_share(self, moments: Moments) -> float:
+    def neighbor_share(self, moments: Moments, persistence: float) -> float:
         cast = np.asarray(moments.vote_counts, np.float64).sum(axis=1)
         several = cast[~self.mixture.one_sided].sum() / max(cast.sum(), 1.0)
-        return share_of_neighbors(self.mixture.trust * (1 - self.mixture.majority) * float(several))
+        trust = self.mixture.trust * (1 - self.mixture.majority) * float(several)
+        return share_of_neighbors(trust, persistence)
 
     # ------------------------------------------------------------------ files
 

@@ -393,7 +393,7 @@ class SequenceLabelModel(FitAttributes["FittedSequences", SequenceMoments]):
         worth = effective_row(persistence)
         temper = worth if isinstance(self.temper, str) else 1.0 if self.temper is None else float(self.temper)
         fit = replace(fit, assessment=fit.assessment.widened(1 / np.sqrt(worth)))
-        fitted = FittedSequences(fit, moments, transition, temper, fit.neighbor_share(rows))
+        fitted = FittedSequences(fit, moments, transition, temper, fit.neighbor_share(rows, persistence))
         # One assignment: an interrupted fit leaves the model as it was.
         self._state = FitState(fitted, None)
 
