@@ -483,3 +483,12 @@ def test_real_rules_that_depend_on_each_other():
         learned = fs.LabelModel("learn", method="covariance").fit(train[0])
     for votes, y in (train, test):
         assert learned.score(votes, y) >= plain.score(votes, y) + 0.05
+
+
+def test_many_sources_start_from_medians_over_pairs():
+    rng = np.random.default_rng(0)
+    y = rng.integers(0, 2, 4_000)
+    votes = np.where(rng.random((4_000, 210)) < 0.7, y[:, None], 1 - y[:, None])
+    for i in (0, 2):
+        votes[:, i + 1] = np.where(rng.random(4_000) < 0.6, votes[:, i], votes[:, i + 1])
+    assert set(fs.learn_structure(votes).source_edges) == {(0, 1), (2, 3)}

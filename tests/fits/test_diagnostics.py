@@ -202,3 +202,12 @@ def test_a_fit_with_gold_labels_is_recommended_by_them():
     assert verdict.gain_interval == (effect.gain.low, effect.gain.high)
     few = fs.LabelModel().fit(sample.votes, gold=np.where(np.arange(len(sample.y)) < 6, sample.y, -1))
     assert few.diagnostics_.gold.gain.high - few.diagnostics_.gold.gain.low > 0.1
+
+
+def test_diagnostics_print_what_is_worth_reading():
+    votes = fs.datasets.load_breast_cancer().votes
+    model = fs.LabelModel().fit(votes)
+    lines = str(model.diagnostics_).splitlines()
+    assert lines[0] == "method: auto"
+    assert lines[-1] == f"verdict: {model.diagnostics_.verdict}"
+    assert not any(line.endswith(": ") for line in lines)

@@ -74,6 +74,7 @@ def _one(outcome: Outcome, call: Any, draw: Any, number: int) -> None:
         with warnings.catch_warnings():
             warnings.simplefilter("error")
             warnings.simplefilter("ignore", fs.exceptions.SourceWarning)
+            warnings.simplefilter("ignore", fs.exceptions.VotesWarning)
             call(draw)
     except fs.FlyingSquidError as error:
         outcome.refused[name] += 1

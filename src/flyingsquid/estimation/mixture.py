@@ -322,7 +322,7 @@ def _prior(moments: Moments, balance: Array, weights: VoteWeights) -> Array:
     other sources (otherwise, F1 decreases on census and spouse).
     """
     cast = (np.asarray(moments.vote_counts, np.float64) * weights.weights).sum(axis=0)
-    relative = balance * cast.sum() / np.maximum(cast, 1e-300)
+    relative = balance / np.maximum(cast / max(cast.sum(), 1e-300), 1e-12)
     relative = np.clip(relative, 1 / _MOST_RELATIVE, _MOST_RELATIVE)
     share = _share_of_several(moments, weights)
     return np.asarray(share * relative / relative.sum() + (1 - share) / len(balance))

@@ -30,7 +30,7 @@ _MOST_PERSISTENT = 0.99
 # parts of tennis and bc5cdr are a trade-off (docs/design/0009-default.md).
 _UNTESTED, _TRUSTED = 0.1, 0.5
 # Without a test, neighbors count as far as errors do not persist; not at all from this persistence on. It is
-# at most .2 on simulated chains, and above this for most triples of real detectors (docs/design/0009-default.md).
+# at most .2 on simulated chains, and above .3 for most triples of detectors (docs/design/0009-default.md).
 _REPEATED = 0.3
 
 

@@ -172,17 +172,24 @@ class Diagnostics:
     gold: GoldEffect | None = field(default=None, kw_only=True)
     features: FeatureEffect | None = field(default=None, kw_only=True)
 
-    def _repr_html_(self) -> str:
+    def _facts(self) -> dict[str, str]:
+        """Return what is worth reading, in order; blank if there is nothing to report."""
         test = self.fit_test
-        facts = {
+        return {
             "method": self.method,
             "reason": self.reason,
             "class balance": self.class_balance,
             **{name.replace("_", " "): ", ".join(getattr(self, name)) for name in _SOURCE_FIELDS},
             "identical": "; ".join(" = ".join(group) for group in self.identical),
-            "test of independence": None if test is None else f"p = {test.p_value:.2g}",
+            "test of independence": "" if test is None else f"p = {test.p_value:.2g}",
         }
-        table = facts_table("Diagnostics", facts)
+
+    def __str__(self) -> str:
+        lines = [f"{name}: {value}" for name, value in self._facts().items() if value]
+        return "\n".join([*lines, f"verdict: {self.verdict}"])
+
+    def _repr_html_(self) -> str:
+        table = facts_table("Diagnostics", self._facts())
         return replace(table, footnotes=(str(self.verdict),))._repr_html_()
 
     def to_meta(self) -> dict[str, Any]:

@@ -14,7 +14,7 @@ from numpy.typing import ArrayLike, NDArray
 
 from flyingsquid._random import RandomState, read_random_state
 from flyingsquid._registry import distributed_votes
-from flyingsquid._values import format_count, format_list, format_value
+from flyingsquid._values import format_count, format_list, format_value, is_one_of
 from flyingsquid._warnings import warn_about_sources
 from flyingsquid.exceptions import IncompatibleError, NotFittedError, OptionError, VotesError
 from flyingsquid.files.state import State, write_state
@@ -673,7 +673,7 @@ def label_columns(labels: NDArray[Any]) -> list[str]:
 
 def read_tie_generator(tie_break: str, random_state: Any) -> np.random.Generator | None:
     """Return the generator that breaks ties, or None if ties are not broken at random."""
-    if random_state is None and tie_break != "random":
+    if random_state is None and not is_one_of(tie_break, ("random",)):
         return None
     return read_random_state(random_state)
 
