@@ -485,6 +485,7 @@ def test_real_rules_that_depend_on_each_other():
         assert learned.score(votes, y) >= plain.score(votes, y) + 0.05
 
 
+@pytest.mark.slow
 def test_many_sources_start_from_medians_over_pairs():
     rng = np.random.default_rng(0)
     y = rng.integers(0, 2, 4_000)
