@@ -17,7 +17,7 @@ from flyingsquid._values import format_count, format_list, format_value, is_inte
 from flyingsquid.exceptions import OptionError, VotesError
 from flyingsquid.votes import frames
 from flyingsquid.votes.codes import ABSTAIN, Label, read_names, smallest_dtype
-from flyingsquid.votes.encode import Convention, Locate, as_matrix, in_column
+from flyingsquid.votes.encode import Convention, Locate, as_matrix, in_column, without_mask
 
 Threshold: TypeAlias = float | tuple[float, float]
 """One number, or (low, high) with no vote in between."""
@@ -174,10 +174,8 @@ def score_array(
     if values.dtype.kind in "iuf":
         floats = values if values.dtype.kind == "f" else values.astype(np.float64)
         return floats.filled(np.nan) if isinstance(floats, np.ma.MaskedArray) else floats
-    if isinstance(values, np.ma.MaskedArray):
-        values = values.astype(object).filled(None)
     numbers = np.full(values.shape, np.nan)
-    for at, value in np.ndenumerate(values):
+    for at, value in np.ndenumerate(without_mask(values)):
         if is_null(value):
             continue
         if not is_score(value):
