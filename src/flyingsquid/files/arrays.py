@@ -143,7 +143,7 @@ def _raise_damaged() -> Iterator[None]:
         raise
     except Exception as error:  # NumPy and zipfile fail in many ways
         raise VoteFileError(
-            f"The file is damaged or truncated, or contains a pickle: {one_line(error)}."
+            f"The file is damaged, truncated, or contains a pickle: {one_line(error)}."
         ) from error
 
 
