@@ -13,7 +13,7 @@ from flyingsquid.analysis import findings, panel_report
 from flyingsquid.cli.analyze import analyze
 from flyingsquid.cli.console import Console, describe
 from flyingsquid.cli.labeling import LoadedVotes
-from flyingsquid.cli.options import Limits
+from flyingsquid.cli.options import ReadLimits
 from flyingsquid.cli.report import records_of
 from flyingsquid.exceptions import Hint, Note, OptionError, VoteFileError
 from flyingsquid.files import open_votes
@@ -79,13 +79,13 @@ def test_report_and_label_a_panel(panel):
 
 
 def test_a_layout_needs_all_votes_in_memory(panel):
-    limits = Limits(loaded_cells=10, most_cells=20)
+    limits = ReadLimits(loaded_cells=10, most_cells=20)
     with pytest.raises(OptionError, match="--layout"):
         LoadedVotes.load(open_votes("panel.csv"), layout="{judge}|{order}", limits=limits)
 
 
 def test_analyze_looks_at_a_part_of_a_large_file(folder):
-    assert "A sample of 100 items" in run("analyze", "votes.csv", limits=Limits(sampled_items=100))
+    assert "A sample of 100 items" in run("analyze", "votes.csv", limits=ReadLimits(sampled_items=100))
 
 
 def test_a_report_shows_the_items(folder):

@@ -153,3 +153,12 @@ def test_a_bomb_takes_no_memory(tmp_path):
     assert_refused(path, "unpacks from")
     assert tracemalloc.get_traced_memory()[1] < 20_000_000
     tracemalloc.stop()
+
+
+def test_the_limit_of_decoded_bytes_applies_to_npz(tmp_path):
+    path = tmp_path / "v.npz"
+    np.savez_compressed(path, L=np.tile(np.array([[0, 1, -1, 1]], np.int8), (50_000, 1)))
+    with pytest.raises(VoteFileError) as caught:
+        open_votes(path, max_decoded_bytes=10_000)
+    assert [hint.parameter for hint in caught.value.hints] == ["max_decoded_bytes"]
+    assert open_votes(path).n_items == 50_000

@@ -13,7 +13,7 @@ from click.testing import CliRunner
 
 import flyingsquid as fs
 from flyingsquid.cli.main import main
-from flyingsquid.cli.options import Limits
+from flyingsquid.cli.options import ReadLimits
 
 NAMES = ("links", "caps", "sender", "short", "words")
 ACCURACIES = (0.9, 0.85, 0.8, 0.7, 0.65)
@@ -99,7 +99,7 @@ def make_samples(folder: Path) -> Path:
     return folder
 
 
-def run(*words: object, code: int = 0, limits: Limits | None = None) -> str:
+def run(*words: object, code: int = 0, limits: ReadLimits | None = None) -> str:
     """Return the output of a command, which must exit with ``code``."""
     result = CliRunner().invoke(main, [str(word) for word in words], catch_exceptions=False, obj=limits)
     assert result.exit_code == code, result.output

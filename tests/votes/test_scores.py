@@ -334,3 +334,9 @@ def test_columns_of_pandas_and_polars():
     assert fs.Votes.from_scores(decimals, 1).codes.tolist() == [[1, -1], [-1, -1]]
     with pytest.raises(VotesError, match=r"collect\(\)"):
         fs.Votes.from_scores(decimals.lazy(), 1)
+
+
+def test_masked_scores_of_any_type_are_missing():
+    scores = np.array([[Decimal("0.2"), Decimal("0.7")], [Decimal("0.9"), None]], object)
+    masked = np.ma.array(scores, mask=[[True, False], [False, False]])
+    assert fs.Votes.from_scores(masked, thresholds=0.5).codes.tolist() == [[-1, 1], [1, -1]]

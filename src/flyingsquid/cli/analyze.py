@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 import click
 import numpy as np
 
+from flyingsquid._values import format_count
 from flyingsquid.cli.console import Console, balance_facts, describe_comparison, describe_votes
 from flyingsquid.cli.options import (
     VOTES,
@@ -86,7 +87,7 @@ def _analyze(loaded: LoadedVotes, model: Any, most_pairs: int, console: Console)
         has_panel = votes.structure is not None and model is not None
         panel = panel_report(votes, gold, model=model) if has_panel else None
     if step > 1:
-        console.note(f"A sample of {votes.n_items:,} items was analyzed.")
+        console.note(f"A sample of {format_count(votes.n_items, 'item')} was analyzed.")
     console.echo()
     console.table(sources)
     balance = "" if model is None else describe_balance(model)

@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 from flyingsquid._values import format_count
 from flyingsquid.analysis.comparison import RunningComparison
 from flyingsquid.cli.console import Console
-from flyingsquid.cli.options import Chain, Limits, clip_length_of
+from flyingsquid.cli.options import Chain, ReadLimits, clip_length_of
 from flyingsquid.exceptions import GraphError, ModelFileError, NotIdentifiableError, OptionError
 from flyingsquid.files import VoteChunk, VoteFile
 from flyingsquid.files.arrays import read_matrix
@@ -41,17 +41,22 @@ class LoadedVotes:
     ----------
     file : VoteFile
     loaded : VoteChunk, or None if the file is read in chunks
-    limits : Limits
+    limits : ReadLimits
     """
 
     file: VoteFile
     loaded: VoteChunk | None
-    limits: Limits
+    limits: ReadLimits
     _kept: list[VoteChunk] = field(default_factory=list)
 
     @classmethod
     def load(
-        cls, file: VoteFile, *, needed_by: str = "", layout: str | None = None, limits: Limits | None = None
+        cls,
+        file: VoteFile,
+        *,
+        needed_by: str = "",
+        layout: str | None = None,
+        limits: ReadLimits | None = None,
     ) -> LoadedVotes:
         """Load a file if it is small, or if ``needed_by`` names an operation that needs all votes.
 
@@ -62,7 +67,7 @@ class LoadedVotes:
         OptionError
             If the work needs all votes in memory, and they are too many.
         """
-        limits, cells = limits or Limits.current(), file.n_items * file.n_sources
+        limits, cells = limits or ReadLimits.current(), file.n_items * file.n_sources
         needed_by = needed_by or ("--layout" if layout is not None else "")
         most = limits.most_cells if needed_by else limits.loaded_cells
         # Votes in long form are in memory already, without the cells that abstain.

@@ -27,7 +27,7 @@ else:
 
 
 @dataclass(frozen=True, slots=True)
-class Limits:
+class ReadLimits:
     """Limits of the data that a command reads at once; stored in the click context.
 
     Attributes
@@ -48,7 +48,7 @@ class Limits:
     chunk_rows: int | None = None
 
     @classmethod
-    def current(cls) -> Limits:
+    def current(cls) -> ReadLimits:
         """Return the limits of the running command."""
         ctx = click.get_current_context(silent=True)
         return (ctx and ctx.find_object(cls)) or cls()
@@ -131,7 +131,7 @@ def open_file(votes: str, options: dict[str, Any], *, model: Any = None) -> Vote
         classes=classes,
         normalize=options["normalize"],
         duplicates=options["duplicates"],
-        chunk_rows=Limits.current().chunk_rows,
+        chunk_rows=ReadLimits.current().chunk_rows,
         max_decoded_bytes=options["max_decoded_bytes"],
     )
 

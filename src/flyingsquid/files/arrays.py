@@ -143,7 +143,7 @@ def _raise_damaged() -> Iterator[None]:
         raise
     except Exception as error:  # NumPy and zipfile fail in many ways
         raise VoteFileError(
-            f"The file is damaged or truncated, or contains a pickle: {one_line(error)}."
+            f"The file is damaged, truncated, or contains a pickle: {one_line(error)}."
         ) from error
 
 
@@ -199,8 +199,8 @@ def read_npz(
         matrix = arrays.load(arrays.matrix_key(part))
         gold = arrays.load(spec.gold) if spec.gold in arrays.heads else None
     n, m = matrix.shape
-    for key, array in (("ids", ids), (spec.gold, gold)):
-        if key is not None and (key == spec.gold or array is not None) and np.shape(array) != (n,):
+    for key, array in (("ids" if ids is not None else None, ids), (spec.gold, gold)):
+        if key is not None and (array is None or array.shape != (n,)):
             raise VoteFileError(
                 f"The file must contain an array {format_value(key)} of "
                 f"{format_count(n, 'entry', 'entries')}; it contains {format_list([*arrays.heads])}."

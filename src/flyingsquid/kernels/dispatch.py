@@ -86,7 +86,7 @@ def blocks_of(length: int, step: int) -> list[slice]:
     return [slice(start, min(length, start + step)) for start in range(0, length, step)]
 
 
-def rows_of(codes: NDArray[Any]) -> list[slice]:
+def row_blocks(codes: NDArray[Any]) -> list[slice]:
     """Return slices of rows of a size that suits one thread."""
     return blocks_of(len(codes), max(1, _BLOCK_CELLS // codes.shape[1]))
 
@@ -189,7 +189,7 @@ def histogram(kernels: Kernels, codes: NDArray[Any], n_classes: int, size: int) 
             kernels.histogram(cells, by_column, rows.start, rows.stop, powers, counts)
         return np.asarray(counts.sum(axis=0))
 
-    return np.asarray(sum(run_in_threads(count, rows_of(codes))))
+    return np.asarray(sum(run_in_threads(count, row_blocks(codes))))
 
 
 def look_up(
@@ -204,7 +204,7 @@ def look_up(
         for rows in blocks:
             kernels.look_up(cells, by_column, rows.start, rows.stop, powers, flat, target)
 
-    run_in_threads(write, rows_of(codes))
+    run_in_threads(write, row_blocks(codes))
 
 
 def _in_memory_order(codes: NDArray[Any]) -> tuple[NDArray[np.int8], bool]:
@@ -246,4 +246,4 @@ def binary_labels(
         for rows in blocks:
             kernels.binary_labels(as_bytes(codes[rows]), zero, one, constant + offset, answer[rows])
 
-    run_in_threads(write, rows_of(codes))
+    run_in_threads(write, row_blocks(codes))

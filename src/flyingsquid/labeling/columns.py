@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 from flyingsquid._values import format_count, format_value, is_integer, is_null
 from flyingsquid.exceptions import LabelingError, VotesError
 from flyingsquid.votes.codes import ABSTAIN, code_of_reason
-from flyingsquid.votes.encode import as_column, factorize
+from flyingsquid.votes.encode import as_column, factorize, without_mask
 
 FAILED = code_of_reason("failed")
 _ADVICE = "Return an integer, a string or a boolean, and None or fs.ABSTAIN to abstain."
@@ -181,11 +181,7 @@ def encode_votes(returned: list[Any], failures: FailureRecorder) -> Column:
 
 def encode_column(returned: Any, n_items: int, failures: FailureRecorder) -> Column:
     """Encode a column that a vectorized function returned."""
-    array = _read_column(returned, n_items)
-    if isinstance(array, np.ma.MaskedArray):
-        values = np.array(array.data, object)
-        values[np.ma.getmaskarray(array)] = None
-        array = values
+    array = without_mask(_read_column(returned, n_items))
     if array.dtype.kind in "biu":
         return _encode_integers(array)
     if array.dtype.kind == "f":

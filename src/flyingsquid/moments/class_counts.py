@@ -174,18 +174,31 @@ class VotesByClass:
         ModelFileError
             If the arrays are not counts of that shape.
         """
-        shape = (n_classes * n_sources, n_classes)
-        data, indices, starts = (arrays[f"{name}_{part}"] for part in ("data", "indices", "indptr"))
-        fits = (
-            data.ndim == indices.ndim == starts.ndim == 1
-            and (data.dtype.kind, indices.dtype.kind, starts.dtype.kind) == ("f", "i", "i")
-            and len(starts) == shape[0] + 1
-            and len(data) == len(indices) == starts[-1]
-            and starts[0] == 0
-            and bool((np.diff(starts) >= 0).all())
-            and bool(((indices >= 0) & (indices < shape[1])).all())
-            and bool(np.isfinite(data).all() and (data >= 0).all())
-        )
-        if not fits:
-            raise ModelFileError(f"The sparse counts '{name}' in the file do not match its other counts.")
-        return cls(csr_array((data, indices, starts), shape=shape))
+        matrix = read_csr(arrays, name, (n_classes * n_sources, n_classes))
+        data = matrix.data
+        if data.dtype.kind != "f" or not bool(np.isfinite(data).all() and (data >= 0).all()):
+            raise ModelFileError(f"The sparse counts '{name}' in the file must be finite and >= 0.")
+        return cls(matrix)
+
+
+def read_csr(arrays: Arrays, name: str, shape: tuple[int, int]) -> csr_array:
+    """Return the sparse matrix in the arrays ``{name}_data``, ``{name}_indices`` and ``{name}_indptr``.
+
+    Raises
+    ------
+    ModelFileError
+        If they do not describe a matrix of that shape; no index is used before it is checked.
+    """
+    data, indices, starts = (arrays[f"{name}_{part}"] for part in ("data", "indices", "indptr"))
+    fits = (
+        data.ndim == indices.ndim == starts.ndim == 1
+        and indices.dtype.kind == starts.dtype.kind == "i"
+        and len(starts) == shape[0] + 1
+        and len(data) == len(indices) == starts[-1]
+        and starts[0] == 0
+        and bool((np.diff(starts) >= 0).all())
+        and bool(((indices >= 0) & (indices < shape[1])).all())
+    )
+    if not fits:
+        raise ModelFileError(f"The sparse counts '{name}' in the file do not match its other counts.")
+    return csr_array((data, indices, starts), shape=shape)

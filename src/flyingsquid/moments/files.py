@@ -13,6 +13,7 @@ from flyingsquid.exceptions import GraphError, ModelFileError
 from flyingsquid.files.fields import LABELS, TEXT, check_fields, finite, integer, list_of, optional
 from flyingsquid.files.state import State, decode_labels, encode_labels
 from flyingsquid.graph import DependencyGraph
+from flyingsquid.moments.class_counts import read_csr
 from flyingsquid.moments.counting import CountPlan
 from flyingsquid.moments.pairs import DensePairs, PairCounts, SparsePairs, pair_counts_of
 from flyingsquid.votes import REASONS
@@ -120,9 +121,13 @@ def graph_from_meta(data: Any, most_sources: int) -> DependencyGraph:
 def _read_tables(state: State, plan: CountPlan, n_classes: int) -> tuple[list[Any], list[NDArray[Any]]]:
     """Return counts of pairs, dense or sparse as in the file, and counts of units."""
     shapes, at = plan.shapes(n_classes), len(plan.pair_sets)
+
+    def shape_of(n_sources: int) -> tuple[int, int]:
+        return n_sources * n_classes, n_sources * n_classes
+
     if plan.graph is None:
         if "pairs_data" in state.arrays:
-            return [_sparse_pairs(state, "pairs", plan.n_sources * n_classes)], []
+            return [read_csr(state.arrays, "pairs", shape_of(plan.n_sources))], []
         counts = state.arrays["pair_counts"]
         if counts.shape != shapes[0]:
             raise ModelFileError("The counts in the file are inconsistent.")
@@ -130,7 +135,7 @@ def _read_tables(state: State, plan: CountPlan, n_classes: int) -> tuple[list[An
     dense = [number for number in range(at) if f"pairs_{number}_data" not in state.arrays]
     tables = iter(cut_tables(state.arrays["blocks"], [shapes[number] for number in dense]))
     pairs = [
-        next(tables) if number in dense else _sparse_pairs(state, f"pairs_{number}", n_classes * len(sources))
+        next(tables) if number in dense else read_csr(state.arrays, f"pairs_{number}", shape_of(len(sources)))
         for number, sources in enumerate(plan.pair_sets)
     ]
     return pairs, cut_tables(state.arrays["units"], shapes[at:])
@@ -138,24 +143,6 @@ def _read_tables(state: State, plan: CountPlan, n_classes: int) -> tuple[list[An
 
 def _values(table: Any) -> NDArray[Any]:
     return np.asarray(table.data if isinstance(table, csr_array) else table)
-
-
-def _sparse_pairs(state: State, name: str, width: int) -> csr_array:
-    """Read sparse counts; raise an error before any index is used if parts do not agree."""
-    data, indices, indptr = (state.arrays[f"{name}_{part}"] for part in ("data", "indices", "indptr"))
-    fits = (
-        indices.dtype.kind == indptr.dtype.kind == "i"
-        and data.ndim == indices.ndim == indptr.ndim == 1
-        and len(data) == len(indices)
-        and len(indptr) == width + 1
-        and indptr[0] == 0
-        and indptr[-1] == len(data)
-        and bool((np.diff(indptr) >= 0).all())
-        and (not len(indices) or bool(indices.min() >= 0 and indices.max() < width))
-    )
-    if not fits:
-        raise ModelFileError("The sparse counts in the file do not agree with each other.")
-    return csr_array((data, indices, indptr), shape=(width, width))
 
 
 def cut_tables(flat: NDArray[Any], shapes: list[tuple[int, ...]]) -> list[NDArray[Any]]:

@@ -190,10 +190,10 @@ class Moments:
     def vote_counts(self) -> NDArray[Any]:
         """Number of votes of each source for each class, shape (m, K)."""
         if len(self._pairs) == 1:
-            return self._pairs[0].votes()
+            return self._pairs[0].votes
         counts = np.empty((self.n_sources, self.n_classes), self.missing.dtype)
         for sources, pairs in zip(self._plan.pair_sets, self._pairs, strict=True):
-            counts[list(sources)] = pairs.votes()
+            counts[list(sources)] = pairs.votes
         return counts
 
     @property

@@ -48,15 +48,20 @@ class PairAgreement(NamedTuple):
 class DensePairs:
     """Counts of the votes a of source i and b of source j on the same item, for all pairs of m sources.
 
-    Counts are int64, or float64 if items have fractional weights. They are read-only. The array has the shape
-    (K, K, m, m).
+    Counts are int64, or float64 if items have fractional weights. They are read-only.
+
+    Attributes
+    ----------
+    array : array of shape (K, K, m, m)
+    votes : array of shape (m, K)
+        Number of votes of each source for each class.
     """
 
-    __slots__ = ("_votes", "array")
+    __slots__ = ("array", "votes")
 
     def __init__(self, array: NDArray[Any]) -> None:
-        self.array, self._votes = array, np.einsum("kkii->ik", array).copy()
-        for each in (array, self._votes):
+        self.array, self.votes = array, np.einsum("kkii->ik", array).copy()
+        for each in (array, self.votes):
             each.flags.writeable = False
 
     def __reduce__(self) -> tuple[Any, ...]:
@@ -69,10 +74,6 @@ class DensePairs:
     @property
     def n_sources(self) -> int:
         return int(self.array.shape[2])
-
-    def votes(self) -> NDArray[Any]:
-        """Return the number of votes of each source for each class, shape (m, K)."""
-        return self._votes
 
     def counts(self, a: int, b: int) -> NDArray[Any]:
         """Return the items on which source i votes a and source j votes b, shape (m, m)."""
@@ -118,7 +119,7 @@ class DensePairs:
         ``[i, v, k]`` counts votes of other sources for class k on items that source i votes v on.
         """
         total = self.array.sum(axis=3).transpose(2, 0, 1).astype(np.float64)
-        return _without_own(total, self.votes())
+        return _without_own(total, self.votes)
 
     def sparse_others_votes(self) -> VotesByClass:
         """Return the same without the cells that are 0."""
@@ -133,7 +134,7 @@ class DensePairs:
         array, classes = self.array, range(len(self.array))
         if counted is None:
             # The source itself is all that is not another.
-            cast = np.asarray(self.votes(), np.float64)
+            cast = np.asarray(self.votes, np.float64)
             met = np.stack([array[k].sum(axis=2).sum(axis=0) for k in classes], axis=1) - cast
             sides = np.stack([array[k, k].sum(axis=1) for k in classes], axis=1) - cast
             return np.maximum(sides, 0.0), np.maximum(met, 0.0)
@@ -145,7 +146,7 @@ class DensePairs:
 
     def lowest(self, n_items: float) -> float:
         """Return the smallest count of any pair of votes or missing votes."""
-        votes = self.votes()
+        votes = self.votes
         missing = n_items - votes.sum(axis=1)
         one_missing = votes.T[:, None, :] - self.array.sum(axis=0)  # i missing, j votes b
         both_missing = missing[:, None] - one_missing.sum(axis=0)
@@ -187,7 +188,7 @@ class DensePairs:
 class SparsePairs:
     """The same counts as a sparse matrix of shape (K m, K m), with the same methods."""
 
-    __slots__ = ("_n_classes", "matrix")
+    __slots__ = ("matrix", "n_classes", "votes")
 
     def __init__(self, matrix: csr_array, n_classes: int) -> None:
         """Take over a matrix; equal counts become equal arrays."""
@@ -197,21 +198,15 @@ class SparsePairs:
         matrix.sort_indices()
         for array in (matrix.data, matrix.indices, matrix.indptr):
             array.flags.writeable = False
-        self.matrix, self._n_classes = matrix, n_classes
+        self.matrix, self.n_classes = matrix, n_classes
+        self.votes = np.ascontiguousarray(matrix.diagonal().reshape(n_classes, -1).T)
 
     def __reduce__(self) -> tuple[Any, ...]:
         return SparsePairs, (self.matrix, self.n_classes)
 
     @property
-    def n_classes(self) -> int:
-        return self._n_classes
-
-    @property
     def n_sources(self) -> int:
         return int(self.matrix.shape[0]) // self.n_classes
-
-    def votes(self) -> NDArray[Any]:
-        return np.ascontiguousarray(self.matrix.diagonal().reshape(self.n_classes, -1).T)
 
     def counts(self, a: int, b: int) -> NDArray[Any]:
         m = self.n_sources
@@ -272,7 +267,7 @@ class SparsePairs:
         m, k, matrix = self.n_sources, self.n_classes, self.matrix
         by_class = csr_array((matrix.data, matrix.indices // m, matrix.indptr), (k * m, k))
         sums = by_class.toarray().astype(np.float64)  # over all sources j
-        return _without_own(sums.reshape(k, m, k).transpose(1, 0, 2).copy(), self.votes())
+        return _without_own(sums.reshape(k, m, k).transpose(1, 0, 2).copy(), self.votes)
 
     def sparse_others_votes(self) -> VotesByClass:
         m, k, matrix = self.n_sources, self.n_classes, self.matrix
@@ -280,7 +275,7 @@ class SparsePairs:
             (matrix.data.astype(np.float64), matrix.indices // m, matrix.indptr.copy()), shape=(k * m, k)
         )
         spread.sum_duplicates()
-        cast = np.asarray(self.votes(), np.float64).T.ravel()
+        cast = np.asarray(self.votes, np.float64).T.ravel()
         at = np.flatnonzero(cast)
         own = coo_array((cast[at], (at, at // m)), shape=spread.shape)
         others = csr_array(spread - own.tocsr())

@@ -232,6 +232,15 @@ def as_column(values: Any, what: str) -> NDArray[Any]:
     return array
 
 
+def without_mask(values: NDArray[Any]) -> NDArray[Any]:
+    """Return an array of objects with None for masked cells; other arrays unchanged."""
+    if not isinstance(values, np.ma.MaskedArray):
+        return values
+    objects = np.array(values.data, object)
+    objects[np.ma.getmaskarray(values)] = None
+    return objects
+
+
 def encode(
     labels: NDArray[Any], convention: Convention, locate: Locate
 ) -> tuple[NDArray[Any], tuple[Label, ...]]:
@@ -242,10 +251,8 @@ def encode(
     codes : signed integers of shape (n, m), in the smallest type; the input itself if it has that type
     classes : tuple of K labels; code k stands for ``classes[k]``
     """
-    if isinstance(labels, np.ma.MaskedArray) and labels.dtype.names is None:
-        values = np.array(labels.data, object)
-        values[np.ma.getmaskarray(labels)] = None
-        return encode(values, convention, locate)
+    if labels.dtype.names is None:
+        labels = without_mask(labels)
     kind = labels.dtype.kind
     if kind in "iu" and convention.is_plain:
         return _check_plain(labels, convention, locate)

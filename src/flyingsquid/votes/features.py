@@ -12,7 +12,7 @@ from scipy.sparse import csr_array, issparse
 
 from flyingsquid._values import format_count
 from flyingsquid.exceptions import VotesError
-from flyingsquid.votes.frames import is_frame, is_lazy, read_scores
+from flyingsquid.votes.frames import float_columns, is_frame, is_lazy
 
 Array: TypeAlias = NDArray[np.float64]
 N_FOLDS = 5
@@ -165,7 +165,7 @@ def _as_matrix(features: Any) -> Any:
     if is_lazy(features):
         raise VotesError("`features` must not be lazy; pass features.collect().", parameter="features")
     if is_frame(features):
-        columns, names = read_scores(features)
+        columns, names = float_columns(features)
         odd = [name for name, column in zip(names, columns, strict=True) if column.dtype.kind not in "biuf"]
         if odd:
             raise VotesError(

@@ -271,7 +271,7 @@ def columns_of(frame: Any) -> list[list[Any]]:
     return [column.to_list() for column in _open(table, list(range(len(table.columns))), "votes")[0]]
 
 
-def read_scores(frame: Any) -> tuple[list[NDArray[Any]], tuple[str, ...]]:
+def float_columns(frame: Any) -> tuple[list[NDArray[Any]], tuple[str, ...]]:
     """Return the columns of a table as arrays of floats, with NaN for null, or objects; and their names."""
     table = _table(frame)
     series, names = _open(table, list(range(len(table.columns))), "scores")

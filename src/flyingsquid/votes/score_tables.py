@@ -22,7 +22,7 @@ from flyingsquid.votes.conventions import (
     is_item_name,
     is_missing_text,
 )
-from flyingsquid.votes.scores import as_float, is_score
+from flyingsquid.votes.scores import score_array
 
 SCORE_NAMES = frozenset({"score", "rating", "value", "points", "grade"})
 REPEAT_NAMES = frozenset({"repeat", "repetition", "run", "sample", "call", "attempt", "trial"})
@@ -121,20 +121,7 @@ def _as_array(scores: Any) -> NDArray[Any]:
 
 def _as_floats(array: NDArray[Any], locate: Any) -> NDArray[np.float64]:
     """Return finite floats of the same shape, NaN for missing scores."""
-    if array.dtype.kind in "iuf":
-        values = np.array(np.ma.filled(array.astype(np.float64), np.nan))
-    else:
-        values = np.full(array.shape, np.nan)
-        for at, value in np.ndenumerate(array):
-            if is_null(value) or np.ma.is_masked(value):
-                continue
-            if not is_score(value):
-                raise VotesError(
-                    f"{locate(at)}: scores must be numbers, with None or NaN for missing ones; got "
-                    f"{format_value(value)} of type {type(value).__name__}.",
-                    parameter="scores",
-                )
-            values[at] = as_float(value)
+    values = np.array(score_array(array, locate), np.float64)
     wrong = ~(np.abs(values) <= LARGEST_SCORE) & ~np.isnan(values)
     if wrong.any():
         at = tuple(int(k) for k in np.argwhere(wrong)[0])

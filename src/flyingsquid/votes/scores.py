@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from decimal import Decimal
 from itertools import pairwise
@@ -17,7 +17,7 @@ from flyingsquid._values import format_count, format_list, format_value, is_inte
 from flyingsquid.exceptions import OptionError, VotesError
 from flyingsquid.votes import frames
 from flyingsquid.votes.codes import ABSTAIN, Label, read_names, smallest_dtype
-from flyingsquid.votes.encode import Convention, Locate, as_matrix, in_column
+from flyingsquid.votes.encode import Convention, Locate, as_matrix, in_column, without_mask
 
 Threshold: TypeAlias = float | tuple[float, float]
 """One number, or (low, high) with no vote in between."""
@@ -26,6 +26,7 @@ Edges: TypeAlias = Sequence[float] | NDArray[Any]
 Bins: TypeAlias = Edges | Sequence[Edges] | Mapping[str, Edges]
 
 Names: TypeAlias = tuple[str, ...] | None
+_ADVICE = " Use Votes.from_classes for classes."
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -150,7 +151,7 @@ def _read_columns(scores: Any, names: Iterable[str] | None) -> tuple[list[NDArra
     if frames.is_table(scores) or frames.is_lazy(scores):
         if names is not None:
             raise OptionError("`names` must be None for a table, whose columns are the names.")
-        columns, found = frames.read_scores(scores)
+        columns, found = frames.float_columns(scores)
         return [_as_floats(c, j, in_column(found)) for j, c in enumerate(columns)], found
     matrix = as_matrix(scores, "scores")
     declared = read_names(names, matrix.shape[1])
@@ -160,24 +161,33 @@ def _read_columns(scores: Any, names: Iterable[str] | None) -> tuple[list[NDArra
 
 
 def _as_floats(column: NDArray[Any], j: int, locate: Locate) -> NDArray[Any]:
-    if column.dtype.kind in "iuf":
-        floats = column if column.dtype.kind == "f" else column.astype(np.float64)
+    return score_array(column, lambda at: locate(at[0], j), _ADVICE)
+
+
+def score_array(
+    values: NDArray[Any], locate: Callable[[tuple[int, ...]], str], advice: str = ""
+) -> NDArray[Any]:
+    """Return scores as floats, NaN for missing ones.
+
+    ``locate`` describes the position of a score in an error, and ``advice`` ends it.
+    """
+    if values.dtype.kind in "iuf":
+        floats = values if values.dtype.kind == "f" else values.astype(np.float64)
         return floats.filled(np.nan) if isinstance(floats, np.ma.MaskedArray) else floats
-    values = column.tolist()  # masked cells are None
-    numbers = np.full(len(values), np.nan)
-    for row, value in enumerate(values):
+    numbers = np.full(values.shape, np.nan)
+    for at, value in np.ndenumerate(without_mask(values)):
         if is_null(value):
             continue
         if not is_score(value):
-            _refuse(value, locate(row, j))
-        numbers[row] = as_float(value)
+            _refuse(value, locate(at), advice)
+        numbers[at] = as_float(value)
     return numbers
 
 
-def _refuse(value: Any, where: str) -> NoReturn:
+def _refuse(value: Any, where: str, advice: str) -> NoReturn:
     raise VotesError(
-        f"{where}: scores must be numbers, with None or NaN for no vote; got {format_value(value)} of type "
-        f"{type(value).__name__}. Use Votes.from_classes for classes."
+        f"{where}: scores must be numbers, with None or NaN for missing ones; got {format_value(value)} of "
+        f"type {type(value).__name__}.{advice}"
     )
 
 
@@ -186,7 +196,7 @@ def _refuse_listed_booleans(scores: Any, locate: Locate) -> None:
     for row, cells in enumerate(scores if isinstance(scores, (list, tuple)) else ()):
         for j, cell in enumerate(cells if isinstance(cells, (list, tuple)) else ()):
             if isinstance(cell, (bool, np.bool_)):
-                _refuse(cell, locate(row, j))
+                _refuse(cell, locate(row, j), _ADVICE)
 
 
 def is_score(value: Any) -> bool:

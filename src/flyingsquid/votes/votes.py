@@ -488,11 +488,11 @@ class Votes:
 
     @property
     def n_items(self) -> int:
-        return self.shape[0]
+        return int(self.codes.shape[0])
 
     @property
     def n_sources(self) -> int:
-        return self.shape[1]
+        return int(self.codes.shape[1])
 
     @property
     def n_classes(self) -> int:
