@@ -97,7 +97,6 @@ CRAFTED: list[tuple[str, dict[str, Any]]] = [
     ("weighted", {"rows": []}),
     ("weighted", {"options.method": 3}),
     ("graph", {"options.signs": [[]]}),
-    ("sequence", {"verdict": []}),
     ("sequence", {"temper": 0}),
     ("many labels", {"failures": [[9, "x"]]}),
     ("corrected", {"fit.gold.n_gold": 0}),

@@ -498,7 +498,7 @@ def test_whole_files_with_wrong_contents_are_refused(tmp_path, name, how):
     "meta",
     [
         {"temper": 0.0}, {"temper": 2.0}, {"neighbor_share": -0.1},
-        {"neighbor_share": "1"}, {"pairs": "12"}, {"counts": {}}, {"options": {}}, {"verdict": []},
+        {"neighbor_share": "1"}, {"pairs": "12"}, {"counts": {}}, {"options": {}},
         {"fit": {}}, {"fit": {"tag": "unknown"}}, {"n_pairs": -1},
     ],
 )  # fmt: skip

@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from flyingsquid.estimation.tables import clip_and_restore, vote_tables, vote_weights
+from flyingsquid.estimation.sources import clip_and_restore, vote_tables, vote_weights
 from tests.oracle.star import Star
 
 A1 = np.array(

@@ -24,10 +24,12 @@ from flyingsquid.estimation.sources import (
     SignedMoments,
     SourceFindings,
     SourceFlags,
+    conditional_tables,
     flag_sources,
+    vote_tables,
+    vote_weights,
 )
 from flyingsquid.estimation.symmetric import SYMMETRIC, fit_symmetric
-from flyingsquid.estimation.tables import conditional_tables, vote_tables, vote_weights
 from flyingsquid.exceptions import NotIdentifiableError, OptionError
 from flyingsquid.graph import DependencyGraph
 from flyingsquid.moments import Moments

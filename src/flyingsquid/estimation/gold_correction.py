@@ -10,9 +10,11 @@ from numpy.typing import NDArray
 from flyingsquid.estimation.binary import BinaryFit, Evidence
 from flyingsquid.estimation.conditional import CONDITIONAL
 from flyingsquid.estimation.errors import accuracy_errors
-from flyingsquid.estimation.sources import SignedMoments
+from flyingsquid.estimation.sources import (
+    SignedMoments,
+    vote_weights,
+)
 from flyingsquid.estimation.symmetric import triplet_pairs
-from flyingsquid.estimation.tables import vote_weights
 from flyingsquid.estimation.triplets import all_triplets_mean
 from flyingsquid.moments import Moments
 

@@ -26,7 +26,7 @@ from flyingsquid.estimation.binary import (
 )
 from flyingsquid.estimation.gold import GoldCounts
 from flyingsquid.estimation.gold_correction import unit_with_gold, with_gold
-from flyingsquid.estimation.proportional import tables_from_edges, tables_from_joint
+from flyingsquid.estimation.proportional import tables_of_tasks
 from flyingsquid.estimation.sources import Separation, SignedMoments
 from flyingsquid.estimation.symmetric import SYMMETRIC, triplet_pairs
 from flyingsquid.estimation.task_pairs import TaskPair, pair_of_tasks
@@ -75,17 +75,9 @@ def fit_graph(
     _require_valid_triplets(moments, graph, tasks, options)
     units = _fit_units(moments, graph, tasks, options, gold)
     pairs = _fit_pairs(moments, graph, tasks)
-    if balance.joint is not None:
-        return BinaryTasks(
-            graph, tuple(tasks), units, pairs, tables_from_joint(graph._task_tree, balance.joint)
-        )
-    tables = tables_from_edges(
-        graph._task_tree,
-        graph.task_edges,
-        np.array([pair.table for pair in pairs]).reshape(-1, 2, 2),
-        np.stack([task.fit.balance for task in tasks]),
-    )
-    return BinaryTasks(graph, tuple(tasks), units, pairs, tables.tables, tables.mismatch)
+    balances = np.stack([task.fit.balance for task in tasks])
+    found = tables_of_tasks(graph, pairs, balances, balance.joint)
+    return BinaryTasks(graph, tuple(tasks), units, pairs, found.tables, found.mismatch)
 
 
 @dataclass(frozen=True, slots=True)

@@ -22,7 +22,7 @@ from flyingsquid.estimation.graph_moments import (
     many_unit_table,
     pair_of_many,
 )
-from flyingsquid.estimation.proportional import tables_from_edges, tables_from_joint
+from flyingsquid.estimation.proportional import tables_of_tasks
 from flyingsquid.estimation.transition import MOST_CLASSES
 from flyingsquid.estimation.units import UnitTable, reconcile_units
 from flyingsquid.estimation.views import three_views
@@ -330,12 +330,9 @@ def with_task_tables(
         )
         for a, b in graph.task_edges
     ]
-    fit = replace(fit, excess=tuple(pair.excess for pair in pairs))
-    if joint is not None:
-        return replace(fit, task_tables=tables_from_joint(graph._task_tree, joint))
-    edges = np.array([pair.table for pair in pairs]).reshape(-1, moments.n_classes, moments.n_classes)
-    found = tables_from_edges(graph._task_tree, graph.task_edges, edges, fit.balance)
-    return replace(fit, task_tables=found.tables, mismatch=found.mismatch)
+    found = tables_of_tasks(graph, pairs, fit.balance, joint)
+    excess = tuple(pair.excess for pair in pairs)
+    return replace(fit, excess=excess, task_tables=found.tables, mismatch=found.mismatch)
 
 
 def _describe_fallbacks(tasks: list[TaskViews]) -> str:

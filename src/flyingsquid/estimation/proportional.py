@@ -8,6 +8,8 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
+from flyingsquid.estimation.task_pairs import TaskPair
+from flyingsquid.graph import DependencyGraph
 from flyingsquid.graph.junction import JunctionTree
 
 Array = NDArray[np.float64]
@@ -39,6 +41,20 @@ class TaskTables:
 
     tables: tuple[Array, ...]
     mismatch: float
+
+
+def tables_of_tasks(
+    graph: DependencyGraph, pairs: Sequence[TaskPair], balance: Array, joint: Array | None
+) -> TaskTables:
+    """Return the distribution of the tasks of a graph: as given by ``joint``, or from one pair per task edge.
+
+    ``balance`` of shape (D, K) is P(Y_d = k); ``joint`` of shape (K,) * D is P(Y), or None.
+    """
+    if joint is not None:
+        return TaskTables(tables_from_joint(graph._task_tree, joint), 0.0)
+    n_classes = balance.shape[1]
+    tables = np.array([pair.table for pair in pairs]).reshape(-1, n_classes, n_classes)
+    return tables_from_edges(graph._task_tree, graph.task_edges, tables, balance)
 
 
 def tables_from_edges(tree: JunctionTree, edges: Edges, edge_tables: Array, balance: Array) -> TaskTables:

@@ -12,7 +12,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from flyingsquid._values import format_count
-from flyingsquid.estimation.tables import vote_weights
+from flyingsquid.estimation.sources import vote_weights
 from flyingsquid.exceptions import OptionError
 from flyingsquid.files.fields import BOOLEAN, check_fields
 from flyingsquid.files.state import State

@@ -9,23 +9,12 @@ from numpy.typing import NDArray
 
 from flyingsquid._table import Table
 from flyingsquid.estimation.task_pairs import LARGEST_ERROR
-from flyingsquid.estimation.transition import Transition, persistence_of_errors
-from flyingsquid.fits.base import Fit
-from flyingsquid.fits.diagnostics import (
-    PERSISTENT,
-    Diagnostics,
-    Verdict,
-    accuracy_gain,
-    names_in,
-    persistent_errors_doubt,
-    recommend,
-)
+from flyingsquid.estimation.transition import Transition
+from flyingsquid.fits.diagnostics import PERSISTENT, Diagnostics, names_in
 from flyingsquid.fits.summary import summarize_sources
-from flyingsquid.inference import forward_backward, vote_shares, with_own_evidence
 from flyingsquid.moments import Moments
 
 Array = NDArray[np.float64]
-_DRAWN_SEQUENCES, _DRAWN_STEPS = 200, 100
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -57,27 +46,19 @@ class SequenceDiagnostics(Diagnostics):
 
 def diagnose_sequences(
     rows: Diagnostics,
-    fit: Fit,
+    source_names: tuple[str, ...],
     transition: Transition,
-    coverage: Array,
     temper: float,
     neighbor_share: float,
 ) -> SequenceDiagnostics:
-    """Add the diagnostics of the transition to those of the rows.
-
-    For closed forms of two classes the recommendation is about whole sequences; otherwise it is about rows.
-    """
-    verdict = rows.verdict
-    if fit.findings is not None:
-        verdict = _recommend(fit, fit.findings.clipped, rows, transition, coverage, temper)
+    """Add the diagnostics of the transition to those of the rows, which include the recommendation."""
     excess = transition.excess_correlation
-    plain = {field.name: getattr(rows, field.name) for field in fields(rows)}
     return SequenceDiagnostics(
-        **{**plain, "verdict": verdict},
+        **{field.name: getattr(rows, field.name) for field in fields(rows)},
         transition=_describe(transition, neighbor_share),
         correlation=transition.correlation,
         correlation_error=transition.error,
-        persistent=names_in(fit.source_names, excess > PERSISTENT),
+        persistent=names_in(source_names, excess > PERSISTENT),
         temper=temper,
         neighbor_share=neighbor_share,
     )
@@ -146,40 +127,3 @@ def _describe_chain(transition: Transition) -> str:
         f"correlation of neighboring truths {size:.3f} ± {error:.2g}, from {transition.pairs} ordered "
         f"pairs of different sources{unclear}"
     )
-
-
-def _recommend(
-    fit: Fit,
-    clipped: NDArray[np.bool_],
-    rows: Diagnostics,
-    transition: Transition,
-    coverage: Array,
-    temper: float,
-) -> Verdict:
-    """Compare the model with majority vote on sequences drawn from itself."""
-    balance = fit.class_balance[0]
-    codes, y = _draw(np.asarray(fit.confusion), balance, transition.matrix)
-    evidence = fit.evidence(codes)[:, 0]
-    lengths = np.full(_DRAWN_SEQUENCES, _DRAWN_STEPS)
-    posterior, _ = forward_backward(temper * evidence, lengths, balance, transition.matrix)
-    posterior = with_own_evidence(posterior, evidence, temper)
-    gain = accuracy_gain(posterior, vote_shares(codes, 2)[:, 0], y)
-    doubts = []
-    persistence = persistence_of_errors(transition.excess_correlation, coverage)
-    if persistence > PERSISTENT:
-        doubts.append(persistent_errors_doubt(persistence, "row to row"))
-    return recommend(gain, fit.accuracies, coverage, clipped=clipped, test=rows.fit_test, doubts=doubts)
-
-
-def _draw(tables: Array, balance: Array, transition: Array) -> tuple[NDArray[np.int8], NDArray[np.intp]]:
-    """Draw codes of rows of sequences, shape (rows, m), and their classes, shape (rows,)."""
-    # A fixed seed, so that the same fit has the same verdict.
-    rng = np.random.default_rng(0)
-    paths = np.empty((_DRAWN_SEQUENCES, _DRAWN_STEPS), np.intp)
-    paths[:, 0] = rng.random(_DRAWN_SEQUENCES) < balance[1]
-    for t in range(1, _DRAWN_STEPS):
-        paths[:, t] = rng.random(_DRAWN_SEQUENCES) < transition[paths[:, t - 1], 1]
-    y = paths.ravel()
-    drawn = rng.random((len(y), len(tables)))
-    first, second = tables[:, y, 0].T, tables[:, y, 1].T
-    return np.where(drawn < first, 0, np.where(drawn < first + second, 1, -1)).astype(np.int8), y

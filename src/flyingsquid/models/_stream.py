@@ -348,10 +348,8 @@ class ItemLookup:
     ----------
     width : int
         Number of sources.
-    shape : (width,)
     names : tuple of str, or None
     codes : mapping from a raw vote to its code
-    plain : set of votes that are their own codes; empty unless classes are 0 to K - 1
     tables : list of m mappings, or None
         Mapping from the raw vote of a source to its contribution to some sums; None if single items need the
         full inference.
@@ -361,10 +359,8 @@ class ItemLookup:
     """
 
     width: int
-    shape: tuple[int]
     names: tuple[str, ...] | None
     codes: dict[Any, int]
-    plain: frozenset[int]
     tables: list[dict[Any, tuple[float, ...]]] | None
     finish: Callable[[Sequence[float]], tuple[float, float]] | None
     classes: tuple[Label, ...]
@@ -380,15 +376,13 @@ class ItemLookup:
             return None
         codes: dict[Any, int] = {label: code for code, label in enumerate(classes)}
         codes |= {None: -1, ABSTAIN: -1}
-        is_plain = classes == tuple(range(len(classes)))
-        plain = frozenset(range(-1, len(classes))) if is_plain else frozenset[int]()
         scores = None if fit is None else fit.item_scores(balance)
         if scores is None:
-            return cls(width, (width,), layout.names, codes, plain, None, None, classes)
+            return cls(width, layout.names, codes, None, None, classes)
         tables = [
             {label: tuple(adds[code]) for label, code in codes.items()} for adds in scores.adds.tolist()
         ]
-        return cls(width, (width,), layout.names, codes, plain, tables, scores.finish, classes)
+        return cls(width, layout.names, codes, tables, scores.finish, classes)
 
     def values(self, row: Any) -> list[Any]:
         """Return the raw votes of an item in the order of the sources."""

@@ -288,20 +288,6 @@ class OnlineLabelModel(FitAttributes[Fitted, Moments], VoteEstimator):
         (1, {'ham': 0.25, 'spam': 0.75})
         """
         with self._lock:
-            stream: _StreamState | None = self.__dict__.get("_stream")
-            lookup = None if stream is None else stream.lookup
-            if (
-                stream is not None
-                and lookup is not None
-                and type(row) is np.ndarray
-                and row.shape == lookup.shape
-            ):
-                window = stream.window
-                if lookup.plain.issuperset(row.tolist()):  # labels that are their own codes
-                    window.append(row)
-                    if window.n_seen >= stream.due or window.urgent:
-                        self._refresh(stream)
-                    return self
             self._learn_row(row)
         return self
 

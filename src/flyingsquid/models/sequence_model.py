@@ -28,7 +28,6 @@ from flyingsquid.exceptions import (
 from flyingsquid.files.fields import OBJECT, check_fields, finite, integer
 from flyingsquid.files.state import State
 from flyingsquid.fits.base import Fit
-from flyingsquid.fits.diagnostics import VERDICT, Verdict
 from flyingsquid.fits.files import read_array
 from flyingsquid.fits.sequences import SequenceDiagnostics, diagnose_sequences, summarize_sequences
 from flyingsquid.inference import combine_rows, forward_backward, viterbi
@@ -57,7 +56,6 @@ _FIELDS = {
     "pairs": integer(),
     "temper": finite(np.nextafter(0.0, 1.0), 1),
     "neighbor_share": finite(0, 1),
-    "verdict": VERDICT,
 }
 
 
@@ -399,7 +397,7 @@ class SequenceLabelModel(FitAttributes["FittedSequences", SequenceMoments]):
 
     def _to_state(self) -> State:
         fitted = self._fitted
-        transition, moments, verdict = fitted.transition, fitted.moments, self.diagnostics_.verdict
+        transition, moments = fitted.transition, fitted.moments
         state = fit_to_state(
             fitted.fit,
             moments.rows,
@@ -408,7 +406,6 @@ class SequenceLabelModel(FitAttributes["FittedSequences", SequenceMoments]):
             temper=fitted.temper,
             neighbor_share=fitted.neighbor_share,
             pairs=transition.pairs,
-            verdict=verdict.to_meta(),
         )
         arrays = {
             "joint": transition.joint,
@@ -443,7 +440,6 @@ class SequenceLabelModel(FitAttributes["FittedSequences", SequenceMoments]):
                 _read_transition(state, fit, rows.n_sources),
                 float(meta["temper"]),
                 float(meta["neighbor_share"]),
-                Verdict.from_meta(meta["verdict"]),
             ),
             None,
         )
@@ -466,15 +462,12 @@ class FittedSequences(FittedParameters):
     temper : float
     neighbor_share : float
         Exponent of the message of other rows.
-    recorded_verdict : Verdict or None
-        The recommendation, if the model was read from a file.
     """
 
     moments: SequenceMoments
     transition: Transition
     temper: float
     neighbor_share: float
-    recorded_verdict: Verdict | None = None
 
     def posterior(self, votes: Votes, lengths: NDArray[np.intp]) -> NDArray[np.float64]:
         """Return P(Y(t) = k | all rows of its sequence), shape (T, K)."""
@@ -509,15 +502,10 @@ class FittedSequences(FittedParameters):
 
     @cached_property
     def diagnostics(self) -> SequenceDiagnostics:
-        found = diagnose_sequences(
-            self.fit.diagnose(self.counts),
-            self.fit,
-            self.transition,
-            self.coverage,
-            self.temper,
-            self.neighbor_share,
+        rows = self.fit.diagnose(self.counts)
+        return diagnose_sequences(
+            rows, self.fit.source_names, self.transition, self.temper, self.neighbor_share
         )
-        return found if self.recorded_verdict is None else replace(found, verdict=self.recorded_verdict)
 
 
 def _read_transition(state: State, fit: Fit, n_sources: int) -> Transition:
