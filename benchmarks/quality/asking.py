@@ -204,8 +204,8 @@ _TAIL = """## How to read it
   pilot and one call per item are already more than half of the calls. On `crowd_trec`, `crowd_dog`,
   `crowd_ms` and `crowd_web`, workers disagree so often that two thirds to four fifths of the votes are needed
   to reproduce the labels of all.
-- **Not met: `crowd_adult`.** It has only 333 gold labels. About 3% of all labels change, so the difference has
-  a standard error of one point. A pilot of 200 items has two votes per worker, too few to test whether
+- **Not met: `crowd_adult`.** It has only 333 gold labels. About 3% of all labels change, so the difference
+  has a standard error of one point. A pilot of 200 items has two votes per worker, too few to test whether
   errors of workers are independent. So no item is called certain (with fewer than 20 votes per judge in the
   pilot), and items stop when further votes hardly change their label.
 - **Certain** items have an estimated error below the target of 5%. **Settled** items do not, but are expected
@@ -225,13 +225,13 @@ _TAIL = """## How to read it
 
 The stopping rule, its constants and the number of refits were chosen on `llm_civilcomments`, `crowd_rte`,
 `crowd_adult` and simulated panels. A former rule counted the changed labels of the pilot, of which there are
-three or four: `crowd_rte` took 50% of the calls and lost .6 points, and the number of calls varied more between pilots. If
-half of the tolerated errors instead of a third may be changed labels, `llm_civilcomments` loses .5 points.
-Without cross-fitting (calibrating on items that the model was fitted to), several times as many labels as
-intended changed on `crowd_rte`. If dependence and the adequacy of the tables are estimated from all votes
-instead of the pilot, independent judges look dependent, because two judges both vote mainly on items on which
-earlier votes disagreed. If judges of similar value do not take turns, `llm_civilcomments` loses .4 points
-more.
+three or four: `crowd_rte` took 50% of the calls and lost .6 points, and the number of calls varied more
+between pilots. If half of the tolerated errors instead of a third may be changed labels, `llm_civilcomments`
+loses .5 points. Without cross-fitting (calibrating on items that the model was fitted to), several times as
+many labels as intended changed on `crowd_rte`. If dependence and the adequacy of the tables are estimated
+from all votes instead of the pilot, independent judges look dependent, because two judges both vote mainly on
+items on which earlier votes disagreed. If judges of similar value do not take turns, `llm_civilcomments`
+loses .4 points more.
 """
 
 
