@@ -209,7 +209,8 @@ def ask_judges(
     with RunCache(cache, panel, found, names, fingerprint) as file:
         kept = file.find_answers(reasons, raises=on_error == "raise")
         cells = [(j, i) for i in range(len(found)) for j in range(len(panel)) if (j, i) not in kept]
-        adaptive, hooks = None, {}
+        adaptive: AdaptiveCalls | None = None
+        hooks: dict[str, Any] = {}
         if planner is not None:
             record = _ignore_attempt if budget is None else file.write_attempt
             adaptive = AdaptiveCalls(planner, kept, file.find_attempts(), record)
