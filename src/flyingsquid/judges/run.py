@@ -141,10 +141,9 @@ def ask_judges(
         ``failed``. ``"raise"``: the error ends the run. The same applies to a parser that raises, whose
         answer is unparseable.
     stop_at : float above 0.5 and at most 1, optional
-        Ask adaptively. All judges are asked about the items of a pilot, then one judge at a time about each
-        other item: the one with the largest expected value per cost. No more judges are asked about an item
-        if its label is estimated to be correct with this probability, or if asking the others would hardly
-        change it. Default: ask every judge about every item, unless there is a ``budget``.
+        Ask adaptively: all judges about a pilot, then one judge at a time about each other item, until its
+        label is estimated to be correct with this probability, or until asking the others would hardly change
+        it. Default: ask every judge about every item, unless there is a ``budget``.
     budget : float, optional
         The highest number of calls, or the highest cost if there are ``costs``; retries count, and so do the
         calls that ``cache`` records. Judges are asked adaptively, and most valuable calls first.
@@ -166,16 +165,10 @@ def ask_judges(
 
     Notes
     -----
-    The thread that receives an answer writes it to ``cache`` as soon as it is parsed. If the process is
-    killed, only answers that were not received and written by then are requested again. After a
-    KeyboardInterrupt the file has all answers received so far.
-
-    An adaptive run asks in rounds, with at most one new call per item. After each round, the label model is
-    fitted again if there are a fifth more votes. Decisions depend only on the answers, so a run that was
-    killed goes on with the same ones. Calls of a killed run whose answers were lost count towards the budget.
-
-    All coroutines of a run share one event loop, which ends with the run, so create an asynchronous client
-    for each run.
+    Answers are written to ``cache`` as they arrive, so a run that was killed requests only those again that
+    had not been received. An adaptive run asks in rounds, with at most one new call per item, and its
+    decisions depend only on the answers. All coroutines share one event loop, which ends with the run. See
+    ``docs/guides/judges.md``.
 
     Examples
     --------
