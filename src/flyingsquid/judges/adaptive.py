@@ -7,19 +7,13 @@ from collections.abc import Callable, Iterator
 import numpy as np
 from numpy.typing import NDArray
 
-from flyingsquid.judges.answers import Missing
+from flyingsquid.judges.asking import Asking, make_report
 from flyingsquid.judges.judge import Answer
-from flyingsquid.judges.planner import AskingOptions, Planner
+from flyingsquid.judges.planner import Planner
 from flyingsquid.judges.policy import within_budget
-from flyingsquid.votes.codes import NOT_ASKED, Label, code_of_reason, smallest_dtype
+from flyingsquid.votes.codes import NOT_ASKED, smallest_dtype
 
 Cell = tuple[int, int]
-
-
-def code_of_answer(answer: Answer, labels: tuple[Label, ...]) -> int:
-    """Return the code of the vote, or of the reason why it is missing."""
-    outcome = answer.outcome
-    return code_of_reason(outcome.value) if isinstance(outcome, Missing) else labels.index(outcome)
 
 
 class AdaptiveCalls:
@@ -31,11 +25,6 @@ class AdaptiveCalls:
     Parameters
     ----------
     planner : Planner
-    options : AskingOptions
-    labels : tuple of labels
-        All classes.
-    shape : (int, int)
-        Numbers of items and judges.
     kept : dict from (int, int) to Answer
         Cached answers of (judge, item).
     n_recorded : dict from (int, int) to int
@@ -54,19 +43,17 @@ class AdaptiveCalls:
     def __init__(
         self,
         planner: Planner,
-        options: AskingOptions,
-        labels: tuple[Label, ...],
-        shape: tuple[int, int],
         kept: dict[Cell, Answer],
         n_recorded: dict[Cell, int],
         record: Callable[[int, int], None],
     ) -> None:
-        self.planner, self._options, self._labels = planner, options, labels
+        self._planner, self._options = planner, planner.options
         self._kept, self._record = kept, record
         self._n_recorded = n_recorded
         self.used: dict[Cell, Answer] = {}
+        shape = planner.available.shape
         self.n_calls = np.zeros(shape[1], np.int64)
-        self._codes = np.full(shape, NOT_ASKED, smallest_dtype(len(labels)))
+        self._codes = np.full(shape, NOT_ASKED, smallest_dtype(len(planner.classes)))
         self._answers: dict[Cell, Answer] = {}
         self._rounds = self._plan()
         # Attempts whose answers are lost or requested again count as spent from the start, other attempts
@@ -77,24 +64,23 @@ class AdaptiveCalls:
             if cell in kept:
                 self._n_unused[cell[0]] += n
 
-    @property
-    def asked(self) -> NDArray[np.bool_]:
-        """Mask of the judges that were asked about each item, shape (n, m)."""
-        return np.asarray(self._codes != NOT_ASKED)
+    def report(self) -> Asking:
+        """Return the report of a run that has ended."""
+        return make_report(self._planner, self._codes, self._n_used)
 
     @property
-    def n_used(self) -> NDArray[np.int64]:
+    def _n_used(self) -> NDArray[np.int64]:
         """Attempts of each judge, except those whose cached answers were not used, shape (m,)."""
         return np.asarray(self.n_calls - self._n_unused)
 
     @property
-    def cost(self) -> float:
+    def _cost(self) -> float:
         """Cost of all attempts, including those of earlier runs."""
         return float(self.n_calls @ self._options.costs)
 
     def begin(self, judge: int, item: int) -> bool:
         """Reserve the cost of one attempt; return False if the budget does not allow it."""
-        if self.cost + self._options.costs[judge] > self._options.budget:
+        if self._cost + self._options.costs[judge] > self._options.budget:
             return False
         self.n_calls[judge] += 1
         self._record(judge, item)
@@ -106,13 +92,13 @@ class AdaptiveCalls:
         return next(self._rounds, [])
 
     def _plan(self) -> Iterator[list[Cell]]:
-        yield from self._ask(self.planner.pilot_cells())
-        self.planner.start(self._codes)
+        yield from self._ask(self._planner.pilot_cells())
+        self._planner.start(self._codes)
         n_asked = -1
-        while n_asked < (n_asked := int(self.asked.sum())):
-            room = self._options.budget - float(self.n_used @ self._options.costs)
-            yield from self._ask(self.planner.next_cells(self._codes, room))
-        self.planner.finish(self._codes)
+        while n_asked < (n_asked := int((self._codes != NOT_ASKED).sum())):
+            room = self._options.budget - float(self._n_used @ self._options.costs)
+            yield from self._ask(self._planner.next_cells(self._codes, room))
+        self._planner.finish(self._codes)
 
     def _ask(self, cells: list[Cell]) -> Iterator[list[Cell]]:
         """Use cached answers, yield the other cells once, then store their answers."""
@@ -123,7 +109,7 @@ class AdaptiveCalls:
                 self._take(cell, self._kept[cell])
         new = [cell for cell in cells if cell not in self._kept]
         costs = self._options.costs[[judge for judge, _ in new]]
-        taken = within_budget(costs, self._options.budget - self.cost)
+        taken = within_budget(costs, self._options.budget - self._cost)
         new = [cell for cell, is_taken in zip(new, taken, strict=True) if is_taken]
         if new:
             yield new
@@ -133,4 +119,4 @@ class AdaptiveCalls:
 
     def _take(self, cell: Cell, answer: Answer) -> None:
         judge, item = cell
-        self._codes[item, judge] = code_of_answer(answer, self._labels)
+        self._codes[item, judge] = answer.code(self._planner.classes)

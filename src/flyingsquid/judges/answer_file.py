@@ -15,7 +15,7 @@ import math
 import os
 import threading
 from collections import Counter
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from dataclasses import asdict, is_dataclass
 from datetime import date, time, timedelta
 from decimal import Decimal
@@ -185,6 +185,80 @@ class AnswerFile:
         raise ModelFileError(
             f"{self.path}: line {number} {problem}. Remove the line to ask about its item again."
         )
+
+
+class RunCache:
+    """Answers of the judges of one run about its items, kept in an :class:`AnswerFile` if there is a path.
+
+    Judges and items are identified by their positions.
+    """
+
+    def __init__(
+        self,
+        path: str | os.PathLike[str] | None,
+        judges: list[Judge],
+        items: list[Any],
+        ids: list[str | int] | None,
+        fingerprint: Callable[[Any], Any] | None,
+    ) -> None:
+        self._judges, self._ids = judges, ids
+        self._keys = [] if path is None else answer_keys(judges, items, ids, fingerprint)
+        self._file = None if path is None else AnswerFile(path)
+
+    def __enter__(self) -> RunCache:
+        return self
+
+    def __exit__(self, *error: object) -> None:
+        if self._file is not None:
+            self._file.close()
+
+    def write(self, judge: int, item: int, answer: Answer) -> None:
+        """Append one answer."""
+        if self._file is not None:
+            self._file.write(*self._identify(judge, item), answer)
+
+    def write_attempt(self, judge: int, item: int) -> None:
+        """Append that an attempt begins."""
+        if self._file is not None:
+            self._file.write_attempt(*self._identify(judge, item))
+
+    def find_answers(self, ask_again: frozenset[str], *, raises: bool) -> dict[tuple[int, int], Answer]:
+        """Return the answers in the file, parsed again because the parser may have changed.
+
+        Parameters
+        ----------
+        ask_again : frozenset of str
+            Reasons of missing votes; such answers are left out.
+        raises : bool
+            Whether to raise the error of a parser.
+        """
+        found = {}
+        kept = {} if self._file is None else self._file.answers
+        for j, i, cell in self._cells():
+            if cell not in kept:
+                continue
+            answer = kept[cell].parse(self._judges[j])
+            if answer.parse_error is not None and raises:
+                answer.parse_error.add_note(f"judge {cell[0]!r}, item {i}, a cached answer")
+                raise answer.parse_error
+            if not (isinstance(answer.outcome, Missing) and answer.outcome.value in ask_again):
+                found[j, i] = answer
+        return found
+
+    def find_attempts(self) -> dict[tuple[int, int], int]:
+        """Return the number of recorded attempts for each judge and item, if there are any."""
+        recorded = {} if self._file is None else self._file.n_attempts
+        return {(j, i): recorded[cell] for j, i, cell in self._cells() if cell in recorded}
+
+    def _cells(self) -> Iterator[tuple[int, int, tuple[str, str]]]:
+        """Yield judge, item, and the pair of name and key that identifies their answer in the file."""
+        for j, keys in enumerate(self._keys):
+            for i, key in enumerate(keys):
+                yield j, i, (self._judges[j].name, key)
+
+    def _identify(self, judge: int, item: int) -> tuple[str, str | int, str]:
+        shown = item if self._ids is None else self._ids[item]
+        return self._judges[judge].name, shown, self._keys[judge][item]
 
 
 def to_json_data(answer: Any) -> Any:

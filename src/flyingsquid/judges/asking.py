@@ -237,8 +237,7 @@ def simulate_asking(
         scores.append(_accuracy(planner.posterior, truth))
     planner.finish(seen)
     scores[-1] = _accuracy(planner.posterior, truth)
-    asked = (seen != NOT_ASKED) & can_ask
-    report = make_report(planner, options, can_ask, asked, asked.sum(axis=0))
+    report = make_report(planner, seen, ((seen != NOT_ASKED) & can_ask).sum(axis=0))
     result = Votes(np.where(can_ask, seen, codes), read.classes, read.source_names, read.items)
     accuracy = np.array(scores)
     return AskingSimulation(
@@ -251,18 +250,26 @@ def simulate_asking(
     )
 
 
-def make_report(
-    planner: Planner, options: AskingOptions, available: Mask, asked: Mask, n_calls: NDArray[np.int64]
-) -> Asking:
-    """Return the report of a planner that has finished; ``n_calls`` are those of each judge, shape (m,)."""
+def make_report(planner: Planner, codes: NDArray[Any], n_calls: NDArray[np.int64]) -> Asking:
+    """Return the report of a planner that has finished.
+
+    Parameters
+    ----------
+    planner : Planner
+    codes : integer array of shape (n, m)
+        The votes; :data:`NOT_ASKED` for judges that were not asked.
+    n_calls : integer array of shape (m,)
+        Calls of each judge.
+    """
+    available, costs = planner.available, planner.options.costs
     return Asking(
         outcomes=np.array(OUTCOMES)[planner.outcomes],
         probabilities=planner.posterior,
-        n_asked=asked.sum(axis=1),
+        n_asked=((codes != NOT_ASKED) & available).sum(axis=1),
         n_possible=available.sum(axis=1),
         calls=int(n_calls.sum()),
-        cost=float(n_calls @ options.costs),
-        full_cost=float((available * options.costs).sum()),
+        cost=float(n_calls @ costs),
+        full_cost=float((available * costs).sum()),
     )
 
 

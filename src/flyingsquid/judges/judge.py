@@ -12,7 +12,7 @@ import numpy as np
 from flyingsquid._values import format_list, format_value, is_null
 from flyingsquid.exceptions import OptionError
 from flyingsquid.judges.answers import ABSTAINED, REFUSED, UNPARSEABLE, Missing, class_name, refusal
-from flyingsquid.votes.codes import ABSTAIN, Label
+from flyingsquid.votes.codes import ABSTAIN, Label, code_of_reason
 from flyingsquid.votes.encode import Convention
 
 # Errors of a program, which another attempt would repeat.
@@ -190,6 +190,11 @@ class Answer:
             return replace(self, outcome=judge.read(self.raw))
         except Exception as error:  # an answer that may have been paid for is kept
             return replace(self, outcome=UNPARSEABLE, parse_error=error)
+
+    def code(self, labels: tuple[Label, ...]) -> int:
+        """Return the code of the vote, or of the reason why it is missing."""
+        outcome = self.outcome
+        return code_of_reason(outcome.value) if isinstance(outcome, Missing) else labels.index(outcome)
 
 
 def with_classes(

@@ -112,6 +112,8 @@ class Planner:
 
     Attributes
     ----------
+    classes, available, options
+        As given.
     outcomes : integer array of shape (n,)
         Positions in :data:`OUTCOMES`; -1 for items that are still open.
     posterior : array of shape (n, K)
@@ -127,8 +129,8 @@ class Planner:
         gold: NDArray[np.int64] | None = None,
     ) -> None:
         n, m = available.shape
-        self._classes, self._names, self._available = classes, names, available
-        self._options, self._gold = options, gold
+        self.classes, self.available, self.options = classes, available, options
+        self._names, self._gold = names, gold
         self.outcomes = np.full(n, _OPEN, np.int8)
         self.posterior = np.full((n, len(classes)), 1 / len(classes))
         self._can_stop = options.stop_at < 1 or options.budget < np.inf
@@ -142,12 +144,12 @@ class Planner:
 
     def pilot_cells(self) -> list[tuple[int, int]]:
         """Return the calls of the pilot, pairs (judge, item); all calls if nothing can stop the run."""
-        items, judges = np.nonzero(self._available[self._pilot])
+        items, judges = np.nonzero(self.available[self._pilot])
         return list(zip(judges.tolist(), self._pilot[items].tolist(), strict=True))
 
     def start(self, codes: Codes) -> None:
         """Process the answers of the pilot, shape (n, m)."""
-        is_complete = ~((codes == NOT_ASKED) & self._available).any(axis=1)
+        is_complete = ~((codes == NOT_ASKED) & self.available).any(axis=1)
         is_complete &= np.isin(np.arange(len(codes)), self._pilot)
         self.outcomes[is_complete] = _PILOT if self._can_stop else _ALL_ASKED
         self._pilot = np.flatnonzero(is_complete)  # the budget may have been exhausted before
@@ -172,16 +174,16 @@ class Planner:
         if not (self.outcomes == _OPEN).any():
             return []
         self._update(codes)
-        to_ask = (codes == NOT_ASKED) & self._available
+        to_ask = (codes == NOT_ASKED) & self.available
         self._stop_items(to_ask, has_votes=np.asarray((codes >= 0).any(axis=1)))
         is_open = np.flatnonzero(self.outcomes == _OPEN)
-        can_ask = to_ask[is_open] & (self._options.costs <= room)
+        can_ask = to_ask[is_open] & (self.options.costs <= room)
         self.outcomes[is_open[~can_ask.any(axis=1)]] = _OUT_OF_BUDGET
         judges, values = choose_judges(
             self.posterior[is_open],
             self._model.tables,
             can_ask,
-            costs=self._options.costs,
+            costs=self.options.costs,
             answer_rates=self._answer_rates(codes),
             asked=~to_ask[is_open],
             shared=self._shared,
@@ -193,7 +195,7 @@ class Planner:
 
     def finish(self, codes: Codes) -> None:
         """Close the items that are still open, and fit the final model."""
-        to_ask = ((codes == NOT_ASKED) & self._available).any(axis=1)
+        to_ask = ((codes == NOT_ASKED) & self.available).any(axis=1)
         self.outcomes[(self.outcomes == _OPEN) & ~to_ask] = _ALL_ASKED
         self.outcomes[self.outcomes == _OPEN] = _OUT_OF_BUDGET
         self._model = self._fit(codes, np.arange(len(codes)))
@@ -207,13 +209,13 @@ class Planner:
         if n_votes >= _GROWTH * self._n_fitted:
             self._model = self._fit(codes, np.arange(len(codes)))
             self._n_fitted = n_votes
-            if self._options.stop_at < 1:
+            if self.options.stop_at < 1:
                 self._calibrate(codes)
         self.posterior = self._model.posterior(codes)
 
     def _fit(self, codes: Codes, items: NDArray[np.intp]) -> _Model:
         """Fit the label model to some items."""
-        m, n_classes = codes.shape[1], len(self._classes)
+        m, n_classes = codes.shape[1], len(self.classes)
         votes = self._votes(codes[items])
         if not votes.n_votes:
             return _Model(None, n_classes, np.full((m, n_classes, n_classes), 1 / n_classes))
@@ -233,7 +235,7 @@ class Planner:
         return _Model(fit, n_classes, np.divide(tables, total, out=uniform, where=total > 0))
 
     def _votes(self, codes: Codes) -> Votes:
-        return Votes(codes, self._classes, self._names)
+        return Votes(codes, self.classes, self._names)
 
     def _calibrate(self, codes: Codes) -> None:
         """Calibrate the threshold of settled labels on a replay of the pilot.
@@ -244,7 +246,7 @@ class Planner:
         if len(pilot) < 2 * _FOLDS or (self._is_tested and self._model.trust > _TRUSTED):
             return
         final = self._model.posterior(codes[pilot]).argmax(axis=1)
-        n_judges = self._available[pilot].sum(axis=1)
+        n_judges = self.available[pilot].sum(axis=1)
         errors = np.ones((len(pilot), int(n_judges.max())))
         changed, is_stage = np.zeros((2, *errors.shape), np.bool_)
         for fold in range(_FOLDS):
@@ -259,21 +261,21 @@ class Planner:
         n_asked = np.minimum(np.arange(errors.shape[1]) + 1, n_judges[:, None])
         features = change_features(errors, n_asked, n_judges[:, None] - n_asked)
         self._changes = fit_changes(features[is_stage], changed[is_stage])
-        share = _CHANGED_SHARE * (1 - self._options.stop_at)
+        share = _CHANGED_SHARE * (1 - self.options.stop_at)
         self._settled = settled_score(features @ self._changes, is_stage, share)
 
     def _replay(self, model: _Model, codes: Codes, items: NDArray[np.intp]) -> list[tuple[Array, Mask]]:
         """Return the posterior of complete items after each call, and whether no judge is left."""
-        seen = np.where(self._available[items], NOT_ASKED, ABSTAIN).astype(codes.dtype)
+        seen = np.where(self.available[items], NOT_ASKED, ABSTAIN).astype(codes.dtype)
         posterior, stages = model.posterior(seen), []
         rates = self._answer_rates(codes)
-        to_ask = self._available[items].copy()
+        to_ask = self.available[items].copy()
         while to_ask.any():
             judges, _ = choose_judges(
                 posterior,
                 model.tables,
                 to_ask,
-                costs=self._options.costs,
+                costs=self.options.costs,
                 answer_rates=rates,
                 asked=~to_ask,
                 shared=self._shared,
@@ -292,18 +294,18 @@ class Planner:
         """Stop items that are certain or settled, or that have no judge left."""
         error = 1 - self.posterior.max(axis=1)
         is_open = self.outcomes == _OPEN
-        if self._options.stop_at < 1:
+        if self.options.stop_at < 1:
             n_left = to_ask.sum(axis=1)
-            features = change_features(error, self._available.sum(axis=1) - n_left, n_left)
+            features = change_features(error, self.available.sum(axis=1) - n_left, n_left)
             is_open &= has_votes
             self.outcomes[is_open & (features @ self._changes <= self._settled)] = _SETTLED
             if self._is_tested:
-                self.outcomes[is_open & (error <= 1 - self._options.stop_at)] = _CERTAIN
+                self.outcomes[is_open & (error <= 1 - self.options.stop_at)] = _CERTAIN
         self.outcomes[(self.outcomes == _OPEN) & ~to_ask.any(axis=1)] = _ALL_ASKED
 
     def _answer_rates(self, codes: Codes) -> Array:
         """Return the share of the calls of each judge that return a vote, shape (m,)."""
         with_vote, without = _PRIOR_CALLS
         n_votes = (codes >= 0).sum(axis=0)
-        n_calls = ((codes != NOT_ASKED) & self._available).sum(axis=0)
+        n_calls = ((codes != NOT_ASKED) & self.available).sum(axis=0)
         return np.asarray((n_votes + with_vote) / (n_calls + with_vote + without))

@@ -17,10 +17,10 @@ from flyingsquid._progress import progress_bar
 from flyingsquid._random import RandomState, read_random_state
 from flyingsquid._values import format_count, format_value
 from flyingsquid.exceptions import OptionError, VotesError
-from flyingsquid.judges.adaptive import AdaptiveCalls, code_of_answer
-from flyingsquid.judges.answer_file import AnswerFile, answer_keys
+from flyingsquid.judges.adaptive import AdaptiveCalls
+from flyingsquid.judges.answer_file import RunCache
 from flyingsquid.judges.answers import UNPARSEABLE, Missing, Pick, number
-from flyingsquid.judges.asking import Asking, make_report, read_asking
+from flyingsquid.judges.asking import Asking, read_asking
 from flyingsquid.judges.calls import Calls, Clock, OnError
 from flyingsquid.judges.judge import Answer, Judge, with_classes
 from flyingsquid.judges.planner import Planner
@@ -141,10 +141,9 @@ def ask_judges(
         ``failed``. ``"raise"``: the error ends the run. The same applies to a parser that raises, whose
         answer is unparseable.
     stop_at : float above 0.5 and at most 1, optional
-        Ask adaptively. All judges are asked about the items of a pilot, then one judge at a time about each
-        other item: the one with the largest expected value per cost. No more judges are asked about an item
-        if its label is estimated to be correct with this probability, or if asking the others would hardly
-        change it. Default: ask every judge about every item, unless there is a ``budget``.
+        Ask adaptively: all judges about a pilot, then one judge at a time about each other item, until its
+        label is estimated to be correct with this probability, or until asking the others would hardly change
+        it. Default: ask every judge about every item, unless there is a ``budget``.
     budget : float, optional
         The highest number of calls, or the highest cost if there are ``costs``; retries count, and so do the
         calls that ``cache`` records. Judges are asked adaptively, and most valuable calls first.
@@ -166,16 +165,10 @@ def ask_judges(
 
     Notes
     -----
-    The thread that receives an answer writes it to ``cache`` as soon as it is parsed. If the process is
-    killed, only answers that were not received and written by then are requested again. After a
-    KeyboardInterrupt the file has all answers received so far.
-
-    An adaptive run asks in rounds, with at most one new call per item. After each round, the label model is
-    fitted again if there are a fifth more votes. Decisions depend only on the answers, so a run that was
-    killed goes on with the same ones. Calls of a killed run whose answers were lost count towards the budget.
-
-    All coroutines of a run share one event loop, which ends with the run, so create an asynchronous client
-    for each run.
+    Answers are written to ``cache`` as they arrive, so a run that was killed requests only those again that
+    had not been received. An adaptive run asks in rounds, with at most one new call per item, and its
+    decisions depend only on the answers. All coroutines share one event loop, which ends with the run. See
+    ``docs/guides/judges.md``.
 
     Examples
     --------
@@ -197,48 +190,30 @@ def ask_judges(
     reasons = _read_options(concurrency, on_error, ask_again)
     found = _read_items(items)
     names = _read_ids(ids, len(found))
-    is_adaptive = stop_at is not None or budget is not None
-    if not is_adaptive:
+    planner = None
+    if stop_at is not None or budget is not None:
+        sources, available = tuple(judge.name for judge in panel), np.ones((len(found), len(panel)), np.bool_)
+        target = 1.0 if stop_at is None else stop_at
+        options = read_asking(target, budget, costs, pilot, sources, available)
+        truth = None if gold is None else _read_gold(gold, labels, names, len(found))
+        planner = Planner(labels, sources, available, options, truth)
+    else:
         _refuse_adaptive_options(costs=costs, pilot=pilot, gold=gold)
-    shape = (len(found), len(panel))
-    sources = tuple(judge.name for judge in panel)
-    everything = np.ones(shape, np.bool_)
-    options = (
-        read_asking(1.0 if stop_at is None else stop_at, budget, costs, pilot, sources, everything)
-        if is_adaptive
-        else None
-    )
-    truth = None if gold is None else _read_gold(gold, labels, names, len(found))
-    keys = [] if cache is None else answer_keys(panel, found, names, fingerprint)
-    file = None if cache is None else AnswerFile(cache)
-
-    def identify(j: int, i: int) -> tuple[str, str | int, str]:
-        return panel[j].name, i if names is None else names[i], keys[j][i]
-
-    def store(j: int, i: int, answer: Answer) -> None:
-        if file is not None:
-            file.write(*identify(j, i), answer)
-
-    def record(j: int, i: int) -> None:
-        if file is not None and budget is not None:
-            file.write_attempt(*identify(j, i))
-
-    try:
-        kept = {} if file is None else _find_answers(panel, keys, file, reasons, on_error)
+    with RunCache(cache, panel, found, names, fingerprint) as file:
+        kept = file.find_answers(reasons, raises=on_error == "raise")
         cells = [(j, i) for i in range(len(found)) for j in range(len(panel)) if (j, i) not in kept]
-        adaptive = None
+        adaptive: AdaptiveCalls | None = None
         hooks: dict[str, Any] = {}
-        if options is not None:
-            planner = Planner(labels, sources, everything, options, truth)
-            recorded = {} if file is None else _find_attempts(panel, keys, file)
-            adaptive = AdaptiveCalls(planner, options, labels, shape, kept, recorded, record)
+        if planner is not None:
+            record = _ignore_attempt if budget is None else file.write_attempt
+            adaptive = AdaptiveCalls(planner, kept, file.find_attempts(), record)
             hooks = {"begin": adaptive.begin, "more": adaptive.more}
         calls = Calls(
             panel,
             found,
             cells if adaptive is None else (),
             concurrency=concurrency,
-            store=store,
+            store=file.write,
             on_error=on_error,
             rng=read_random_state(random_state),
             clock=Clock(),
@@ -246,14 +221,9 @@ def ask_judges(
         )
         with progress_bar("judges", len(cells), enabled=progress) as advance:
             _run(calls, advance)
-    finally:
-        if file is not None:
-            file.close()
-    if adaptive is None or options is None:
+    if adaptive is None:
         return _collect(panel, labels, len(found), names, kept, calls)
-    used = adaptive.n_used
-    report = make_report(adaptive.planner, options, everything, adaptive.asked, used)
-    return _collect(panel, labels, len(found), names, adaptive.used, calls, report)
+    return _collect(panel, labels, len(found), names, adaptive.used, calls, adaptive.report())
 
 
 # ---------------------------------------------------------------------- arguments
@@ -332,34 +302,8 @@ def _read_ids(ids: Any, n_items: int) -> list[str | int] | None:
 # ---------------------------------------------------------------------- steps of a run
 
 
-def _find_answers(
-    judges: list[Judge], keys: list[list[str]], file: AnswerFile, reasons: frozenset[str], on_error: OnError
-) -> dict[tuple[int, int], Answer]:
-    """Return the cached answers, parsed again because the parser may have changed."""
-    found = {}
-    for j, judge in enumerate(judges):
-        for i, key in enumerate(keys[j]):
-            if (judge.name, key) not in file.answers:
-                continue
-            answer = file.answers[judge.name, key].parse(judge)
-            if answer.parse_error is not None and on_error == "raise":
-                answer.parse_error.add_note(f"judge {judge.name!r}, item {i}, a cached answer")
-                raise answer.parse_error
-            if not (isinstance(answer.outcome, Missing) and answer.outcome.value in reasons):
-                found[j, i] = answer
-    return found
-
-
-def _find_attempts(
-    judges: list[Judge], keys: list[list[str]], file: AnswerFile
-) -> dict[tuple[int, int], int]:
-    """Return the recorded attempts for each judge and item, if there are any."""
-    return {
-        (j, i): file.n_attempts[judge.name, key]
-        for j, judge in enumerate(judges)
-        for i, key in enumerate(keys[j])
-        if (judge.name, key) in file.n_attempts
-    }
+def _ignore_attempt(judge: int, item: int) -> None:
+    """Do not record attempts, which count only towards a budget."""
 
 
 def _run(calls: Calls, advance: Callable[[int], None]) -> None:
@@ -408,7 +352,7 @@ def _collect(
     unparseable: list[str | None] = [None] * len(judges)
     for (j, i), answer in sorted((kept | calls.answers).items()):
         outcome = answer.outcome
-        codes[i, j] = code_of_answer(answer, labels)
+        codes[i, j] = answer.code(labels)
         raw[i, j] = None if isinstance(answer.raw, Missing) else answer.raw
         if outcome is UNPARSEABLE and unparseable[j] is None:
             error = answer.parse_error
