@@ -112,3 +112,14 @@ def test_votes_in_long_form_are_refused(folder):
     np.save("two.npy", np.zeros((2, 2)))
     said = label("long.csv", "-o", "l.csv", "--long", "item,source,label", "--features", "two.npy", code=2)
     assert "one row per item" in said
+
+
+def test_reports_label_with_features(folder):
+    words = ("votes.csv", "-o", "labels.csv", "--ignore", "truth", "--features", "X.npy")
+    label(*words, "--report", "report.html", "--model", "m.fsq")
+    assert "those of votes and features" in (folder / "report.html").read_text(encoding="utf-8")
+    report = ["report", "votes.csv", "--ignore", "truth", "--features", "X.npy", "-o"]
+    for name, extra in (("fitted.html", ()), ("loaded.html", ("--with-model", "m.fsq"))):
+        result = CliRunner().invoke(main, [*report, name, *extra], catch_exceptions=False)
+        assert result.exit_code == 0, result.output
+        assert "those of votes and features" in (folder / name).read_text(encoding="utf-8")

@@ -150,9 +150,39 @@ def test_diagnostics_and_the_summary_show_what_features_contribute(case):
 
 
 def test_the_report_shows_what_features_contribute(case):
-    model, _, votes, _ = case
+    model, features, votes, y = case
     page = fs.report(votes, model=model)
-    assert f"weight {model.diagnostics_.features.weight:g}" in page
+    assert f"weight {model.diagnostics_.features.weight:.2g}" in page
+    assert "those of the votes without features" in page
+    labeled = fs.report(votes, y, model=model, features=features)
+    assert "those of votes and features" in labeled
+    assert 'data-fact="feature-weight"' in labeled
+    tile = labeled.partition('data-fact="model-accuracy"')[2].partition("</div>")[0]
+    assert f"{model.score(votes, y, features=features):.1%}" in tile
+    items = labeled.partition('id="items"')[2]
+    assert "features (" in items  # one of the contributions
+    assert "features (" not in page.partition('id="items"')[2]
+
+
+def test_the_report_fits_with_features():
+    features, votes, _ = make(300)
+    page = fs.report(votes, features=pd.DataFrame(features))
+    model = fs.LabelModel().fit(votes, features=features)
+    assert f"weight {model.diagnostics_.features.weight:.2g}" in page
+    with pytest.raises(OptionError):
+        fs.report(votes, model=fs.LabelModel().fit(votes), features=features)
+
+
+def test_analyses_take_features(case):
+    model, features, votes, y = case
+    found = fs.analysis.compare_with_majority(model, votes, y, features=features)
+    assert found.model.accuracy == pytest.approx(model.score(votes, y, features=features))
+    without = fs.analysis.calibration(model, votes, y)
+    assert fs.analysis.calibration(model, votes, y, features=features).counts.sum() == without.counts.sum()
+    items = fs.analysis.contested_items(model, votes, features=features, n=3).uncertain
+    expected = model.predict_proba(votes, features=features)
+    for item in items:
+        np.testing.assert_allclose(item.probabilities, expected[item.item])
 
 
 @pytest.mark.parametrize("method", ["triplet", "covariance", "em", "weighted", "agreement"])

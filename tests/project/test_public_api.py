@@ -160,7 +160,7 @@ def test_learn_structure_signature():
 
 def test_report_signature():
     assert list(inspect.signature(fs.report).parameters) == [
-        "votes", "y", "model", "data", "path", "title", "ordered", "task", "X",
+        "votes", "y", "model", "data", "path", "title", "ordered", "task", "X", "features",
     ]  # fmt: skip
 
 
@@ -262,8 +262,8 @@ OPTIONS = {
         "votes", "number", "output", "gold", "with_model", "method", "seed", "force", "as_json", *READING,
     ],
     "report": [
-        "votes", "output", "with_model", "method", "layout", "gold", "data_path", "title", "ordered", "force",
-        "quiet", *READING,
+        "votes", "output", "with_model", "method", "layout", "gold", "data_path", "features_path", "title",
+        "ordered", "force", "quiet", *READING,
     ],
     "convert": [
         "votes", "output", "output_format", "form", "gold", "escape_formulas", "force", "quiet", *READING,
@@ -312,13 +312,20 @@ def test_analysis_signatures():
     from flyingsquid import analysis
 
     assert list(inspect.signature(fs.summarize).parameters) == ["votes", "y", "model"]
-    assert list(inspect.signature(analysis.findings).parameters) == ["votes", "y", "model", "task"]
+    assert list(inspect.signature(analysis.findings).parameters) == [
+        "votes",
+        "y",
+        "model",
+        "task",
+        "features",
+    ]
     assert list(inspect.signature(analysis.contested_items).parameters) == [
         "model",
         "votes",
         "y",
         "n",
         "task",
+        "features",
     ]
     assert list(inspect.signature(analysis.leave_one_out).parameters) == ["model", "votes", "y", "gold"]
     assert list(inspect.signature(analysis.learning_curve).parameters) == [

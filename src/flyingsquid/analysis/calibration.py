@@ -60,7 +60,9 @@ class Calibration:
         return Table(head, rows, title, formats=(".2f", ".2f", ",", ".3f", ".3f"))._repr_html_()
 
 
-def calibration(model: Any, votes: Any, y: Any, *, bins: int = 10, task: int | None = None) -> Calibration:
+def calibration(
+    model: Any, votes: Any, y: Any, *, bins: int = 10, task: int | None = None, features: Any = None
+) -> Calibration:
     """Compare the probabilities of a fitted model with gold labels.
 
     For two classes the event is the second class; for more, that the label is correct. Items without a gold
@@ -76,6 +78,8 @@ def calibration(model: Any, votes: Any, y: Any, *, bins: int = 10, task: int | N
         Number of bins of equal width.
     task : int, optional
         Task to analyze, for a model of several tasks.
+    features : as for ``model.predict_proba``, optional
+        Features of the items, for a model that was fitted with features.
 
     Returns
     -------
@@ -89,7 +93,7 @@ def calibration(model: Any, votes: Any, y: Any, *, bins: int = 10, task: int | N
     >>> found.event, found.error < 0.03
     ('P(1)', True)
     """
-    items = read_items(model, votes, y, task=task)
+    items = read_items(model, votes, y, task=task, features=features)
     if items.gold is None:
         raise OptionError("`y` must be gold labels; got None.")
     kept = (items.gold >= 0) & has_votes(items.votes.codes)

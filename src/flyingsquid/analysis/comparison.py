@@ -141,7 +141,9 @@ class Comparison:
         return str(self.table())
 
 
-def compare_with_majority(model: Any, votes: Any, y: Any = None, *, task: int | None = None) -> Comparison:
+def compare_with_majority(
+    model: Any, votes: Any, y: Any = None, *, task: int | None = None, features: Any = None
+) -> Comparison:
     """Compare the labels of a fitted model with majority vote.
 
     Parameters
@@ -153,6 +155,8 @@ def compare_with_majority(model: Any, votes: Any, y: Any = None, *, task: int | 
         given, both are scored.
     task : int, optional
         Task to analyze, for a model of several tasks.
+    features : as for ``model.predict_proba``, optional
+        Features of the items, for a model that was fitted with features.
 
     Returns
     -------
@@ -166,7 +170,7 @@ def compare_with_majority(model: Any, votes: Any, y: Any = None, *, task: int | 
     >>> found.model.accuracy > found.majority.accuracy + 0.1
     True
     """
-    return compare_items(read_items(model, votes, y, task=task))
+    return compare_items(read_items(model, votes, y, task=task, features=features))
 
 
 def compare_items(items: Items) -> Comparison:

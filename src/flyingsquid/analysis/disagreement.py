@@ -111,12 +111,18 @@ class ContestedItems(Tabular):
 
 
 def contested_items(
-    model: Any, votes: Any, y: Any = None, *, n: int = 20, task: int | None = None
+    model: Any,
+    votes: Any,
+    y: Any = None,
+    *,
+    n: int = 20,
+    task: int | None = None,
+    features: Any = None,
 ) -> ContestedItems:
     """Find the items to review first.
 
     Two lists of at most ``n`` items: those with an uncertain label although many sources vote, and those
-    whose label differs from the majority. Items with the same votes are listed once.
+    whose label differs from the majority. Without features, items with the same votes are listed once.
 
     Parameters
     ----------
@@ -128,6 +134,8 @@ def contested_items(
         Length of each list.
     task : int, optional
         Task to analyze, for a model of several tasks.
+    features : as for ``model.predict_proba``, optional
+        Features of the items, for a model that was fitted with features.
 
     Returns
     -------
@@ -143,8 +151,10 @@ def contested_items(
     """
     if not is_integer(n) or n < 0:
         raise OptionError(f"`n` must be an integer >= 0; got {format_value(n)}.")
-    items = read_items(model, votes, y, task=task)
+    items = read_items(model, votes, y, task=task, features=features)
     first, counts = _distinct_items(items.votes)
+    if features is not None:
+        first, counts = np.arange(items.votes.n_items), np.ones(items.votes.n_items, np.int64)
     posterior = items.posterior[first]
     cast = _votes_by_class(items.votes[first])
     labels, majority = winners(posterior), winners(items.shares[first])
@@ -165,7 +175,9 @@ def contested_items(
     return ContestedItems(describe(uncertain), describe(against), n_overruled, items.votes.classes)
 
 
-def disagreement_buckets(votes: Any, y: Any = None, *, model: Any = None, task: int | None = None) -> Table:
+def disagreement_buckets(
+    votes: Any, y: Any = None, *, model: Any = None, task: int | None = None, features: Any = None
+) -> Table:
     """Count unanimous, split and contested items, and compare how well each kind is labeled.
 
     Parameters
@@ -176,6 +188,8 @@ def disagreement_buckets(votes: Any, y: Any = None, *, model: Any = None, task: 
     model : fitted label model, optional
     task : int, optional
         Task to analyze, for a model of several tasks.
+    features : as for ``model.predict_proba``, optional
+        Features of the items, for a model that was fitted with features.
 
     Returns
     -------
@@ -193,7 +207,7 @@ def disagreement_buckets(votes: Any, y: Any = None, *, model: Any = None, task: 
     split: 20% to 40% against             1  25.0%     1               0.0%
     contested: more than 40% against      1  25.0%     1              50.0%
     """
-    items = read_items(model, votes, y, task=task)
+    items = read_items(model, votes, y, task=task, features=features)
     bucket = _buckets(items.votes)
     present = np.unique(bucket)
     parts = [bucket == b for b in present]

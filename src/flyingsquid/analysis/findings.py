@@ -44,7 +44,9 @@ _MOST_SOURCES, _MOST_CLASSES = 300, 20
 _MOST_ITEMS = 100_000
 
 
-def findings(votes: Any, y: Any = None, *, model: Any = None, task: int | None = None) -> Findings:
+def findings(
+    votes: Any, y: Any = None, *, model: Any = None, task: int | None = None, features: Any = None
+) -> Findings:
     """Find the strongest and weakest sources, dependent pairs and problems.
 
     Parameters
@@ -56,6 +58,8 @@ def findings(votes: Any, y: Any = None, *, model: Any = None, task: int | None =
     model : fitted label model, optional
     task : int, optional
         Task to analyze, for a model of several tasks.
+    features : as for ``model.predict_proba``, optional
+        Features of the items, for a model that was fitted with features.
 
     Returns
     -------
@@ -74,7 +78,7 @@ def findings(votes: Any, y: Any = None, *, model: Any = None, task: int | None =
     >>> found.strongest.names
     ('source 0', 'source 1')
     """
-    items = read_items(model, votes, y, task=task)
+    items = read_items(model, votes, y, task=task, features=features)
     tally = SourceTally.of_votes(items.votes)
     names, seen = tally.source_names, np.asarray((tally.votes > 0).sum(axis=1))
     gold = None

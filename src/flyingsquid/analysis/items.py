@@ -53,11 +53,19 @@ class Items:
         return winners(self.shares)
 
 
-def read_items(model: Any, votes: Any, y: Any = None, *, task: int | None = None, name: str = "y") -> Items:
+def read_items(
+    model: Any,
+    votes: Any,
+    y: Any = None,
+    *,
+    task: int | None = None,
+    name: str = "y",
+    features: Any = None,
+) -> Items:
     """Read votes, posteriors and gold labels of one task.
 
     ``model`` may be None. ``y`` has n labels, or shape (n, D) for D tasks; ``task`` selects one of these.
-    ``name`` is the name of ``y`` in messages.
+    ``name`` is the name of ``y`` in messages. ``features`` are those of the items, for a model with features.
     """
     read, tasks = read_votes(model, votes)
     if task is None and len(tasks) > 1:
@@ -74,7 +82,8 @@ def read_items(model: Any, votes: Any, y: Any = None, *, task: int | None = None
     shares = vote_shares(part.codes, part.n_classes)[:, 0]
     if model is None:
         return Items(part, tasks[chosen], shares, shares, gold)
-    posterior = np.asarray(model.predict_proba(read), np.float64)
+    options = {} if features is None else {"features": features}
+    posterior = np.asarray(model.predict_proba(read, **options), np.float64)
     if posterior.ndim == 3:
         posterior = posterior[:, chosen]
     return Items(part, tasks[chosen], posterior, shares, gold)

@@ -131,7 +131,7 @@ def label(votes: str, output: str, **options: Any) -> None:
 
         with console.waiting("writing the report"):
             title = f"Labels of {PurePath(file.path).name}"
-            part = write_report(loaded, model, options["report_path"], title=title)
+            part = write_report(loaded, model, options["report_path"], title=title, features=features)
         console.echo(f"{options['report_path']}: report{part}")
     if options["as_json"]:
         result = _result(file, model, labeler, comparison, output, options)

@@ -243,10 +243,10 @@ def _balance_in_order(balance: dict[str, float], classes: tuple[Any, ...]) -> li
     return [balance[name] for name in named]
 
 
-def fit_or_explain(votes: LoadedVotes, console: Console, method: str) -> Any:
+def fit_or_explain(votes: LoadedVotes, console: Console, method: str, features: Any = None) -> Any:
     """Fit a model; or print why the votes do not determine one, and return None."""
     try:
-        model, warned = fit_model(votes, console, method=method)
+        model, warned = fit_model(votes, console, method=method, features=features)
     except NotIdentifiableError as error:
         source = click.get_current_context().get_parameter_source("method")
         if source == click.core.ParameterSource.COMMANDLINE:

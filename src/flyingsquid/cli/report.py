@@ -37,6 +37,9 @@ if TYPE_CHECKING:
 @click.option("--data", "data_path", type=click.Path(exists=True, dir_okay=False), metavar="FILE",
               help="The items themselves, to be shown: csv, tsv, JSON lines, parquet or arrow with one row "
                    "per item, by identifier or in the same order; or a text file with one line per item.")
+@click.option("--features", "features_path", type=click.Path(exists=True, dir_okay=False), metavar="FILE.npy",
+              help="Features of the items, one row each: .npy, or .npz with one array or a sparse matrix. "
+                   "Labels follow from votes and features.")
 @click.option("--title", metavar="TEXT", help="The heading. Default: the name of the file.")
 @click.option("--ordered", is_flag=True, help="Items are ordered by time: show how sources change.")
 @click.option("--force", is_flag=True, help="Replace an existing file.")
@@ -55,9 +58,9 @@ def report(votes: str, output: str, **options: Any) -> None:
       flyingsquid report judged.csv -o report.html --gold truth --data texts.csv --force
       flyingsquid report panel.csv -o report.html --layout '{judge}|{order}'
     """
-    check_outputs([votes, options["with_model"], options["data_path"]], {"--output": output},
-                  overwrite=options["force"])
-    from flyingsquid.cli.labeling import LoadedVotes, clip_length, fit_or_explain, load_model
+    inputs = [votes, options["with_model"], options["data_path"], options["features_path"]]
+    check_outputs(inputs, {"--output": output}, overwrite=options["force"])
+    from flyingsquid.cli.labeling import LoadedVotes, clip_length, fit_or_explain, load_features, load_model
 
     console = Console(options["quiet"])
     model = load_model(options["with_model"])
@@ -66,22 +69,31 @@ def report(votes: str, output: str, **options: Any) -> None:
         needed_by = "--with-model" if clip_length(model) != 1 else ""
         loaded = LoadedVotes.load(file, needed_by=needed_by, layout=options["layout"])
     console.introduce(file)
+    path = options["features_path"]
+    features = None if path is None else load_features(path, file)
     if model is None:
-        model = fit_or_explain(loaded, console, options["method"])
+        model = fit_or_explain(loaded, console, options["method"], features)
     title = options["title"] or f"Votes and labels of {PurePath(file.path).name}"
     with console.waiting("writing the report"):
         part = write_report(loaded, model, output, title=title, data=options["data_path"],
-                            ordered=options["ordered"])
+                            ordered=options["ordered"], features=None if model is None else features)
     console.echo(f"{output}: report{part}")
 # fmt: on
 
 
 def write_report(
-    votes: LoadedVotes, model: Any, path: str, *, title: str, data: str | None = None, ordered: bool = False
+    votes: LoadedVotes,
+    model: Any,
+    path: str,
+    *,
+    title: str,
+    data: str | None = None,
+    ordered: bool = False,
+    features: Any = None,
 ) -> str:
     """Write the report, and return a description of the sample that it shows; empty for all votes.
 
-    ``data`` is a file of the items.
+    ``data`` is a file of the items, and ``features`` are those of all items.
     """
     from flyingsquid.cli.labeling import clip_length
     from flyingsquid.reports import report as html_report
@@ -94,15 +106,26 @@ def write_report(
             raise OptionError("--data is not supported for models of clips.")
         read, gold, part = _sampled_clips(votes, length)
         task, records = length // 2, None
-        part = f" of row {task + 1} of clips of {length}{part}"
+        part, features = f" of row {task + 1} of clips of {length}{part}", None
     else:
         chunk, step = votes.sample()
         read, gold, task = chunk.votes, chunk.gold, None
         records = None if data is None else records_of(chunk, data, votes, step)
+        features = None if features is None else features[::step]
         part = "" if step == 1 else f" of a sample of {format_count(read.n_items, 'item')}"
     if gold is not None and not any(label is not None for label in gold.ravel()):
         raise OptionError(f"Column {votes.file.gold_name} contains no gold labels.", path=votes.file.path)
-    html_report(read, gold, model=model, data=records, path=path, title=title, task=task, ordered=ordered)
+    html_report(
+        read,
+        gold,
+        model=model,
+        data=records,
+        path=path,
+        title=title,
+        task=task,
+        ordered=ordered,
+        features=features,
+    )
     return part
 
 

@@ -285,7 +285,8 @@ class LabelModel(FitAttributes["Fitted", Moments], BatchEstimator):
         50
         """
         solver = self._validate()
-        self._check_features(features)
+        if features is not None:
+            self._refuse_tasks()
         with self._lock:
             classes = validation.read_classes(self.classes, self.n_classes, votes)
             if self.classes is not None and isinstance(votes, Votes) and classes is not None:
@@ -373,7 +374,8 @@ class LabelModel(FitAttributes["Fitted", Moments], BatchEstimator):
     def _add(self, votes: Any, gold: Any, sample_weight: ArrayLike | None, features: Any) -> None:
         """Add votes to the counts and solve, without warnings."""
         solver = self._validate()
-        self._check_features(features)
+        if features is not None:
+            self._refuse_tasks()
         graph = validation.given_graph(self.graph, "partial_fit")
         fitted, pending, pending_gold, pending_items = getattr(self, "_state", FitState(None, None))
         before = pending if pending is not None or fitted is None else fitted.moments
@@ -414,9 +416,10 @@ class LabelModel(FitAttributes["Fitted", Moments], BatchEstimator):
     def _validate(self) -> Solver:
         return validation.check_options(self.method, self.graph, self.temper)
 
-    def _check_features(self, features: Any) -> None:
+    def _refuse_tasks(self) -> None:
+        """Raise an error for features of several tasks."""
         n_tasks = self.graph.n_tasks if isinstance(self.graph, DependencyGraph) else 1
-        if features is not None and n_tasks > 1:
+        if n_tasks > 1:
             raise OptionError(
                 f"`features` is not supported with several tasks; got a graph with {n_tasks} tasks.",
                 parameter="features",

@@ -52,6 +52,7 @@ def report(
     ordered: bool = False,
     task: int | None = None,
     X: Any = None,
+    features: Any = None,
 ) -> str:
     """Make a self-contained HTML page about votes and labels.
 
@@ -80,6 +81,9 @@ def report(
     X : array, sparse matrix, table or list of n rows, optional
         Features of the items. With ``y``, the page shows how many gold labels a supervised model on these
         features needs to match a weakly supervised one, as :func:`~flyingsquid.labels_saved` estimates.
+    features : array, sparse matrix or table of shape (n, d), optional
+        Features of the items that labels follow from, too, as in ``LabelModel.predict_proba``. A given
+        ``model`` must have been fitted with features.
 
     Returns
     -------
@@ -99,7 +103,7 @@ def report(
     if not isinstance(ordered, (bool, np.bool_)):
         raise OptionError(f"`ordered` must be a bool; got {format_value(ordered)}.")
     target = None if path is None else _check_path(path)
-    study = make_study(votes, model, y, data, ordered=ordered, task=task)
+    study = make_study(votes, model, y, data, ordered=ordered, task=task, features=features)
     sections = [section(study) for section in _SECTIONS]
     if X is not None:
         sections.insert(2, labels_saved_section(study, X))

@@ -25,7 +25,9 @@ _LABEL_WIDTH = 170.0
 def items_section(study: Study) -> Section:
     """Return the section with two lists: uncertain items, and items whose label differs from the majority."""
     model = study.model or MajorityVote().fit(study.all_votes)
-    found = contested_items(model, study.all_votes, study.y, n=_MOST_ITEMS, task=study.task)
+    found = contested_items(
+        model, study.all_votes, study.y, n=_MOST_ITEMS, task=study.task, features=study.features
+    )
     text = "Many sources vote, and the label is uncertain. Gold labels for these items are the most useful."
     body = _list(study, model, found.uncertain, "Uncertain", text)
     if study.model is not None:
@@ -66,7 +68,9 @@ def _entry(study: Study, model: Any, item: ContestedItem, record: Any) -> str:
 
 
 def _details(study: Study, model: Any, item: ContestedItem, record: Any, votes: str) -> str:
-    keywords = {} if study.task is None else {"task": study.task}
+    keywords: dict[str, Any] = {} if study.task is None else {"task": study.task}
+    if study.features is not None:
+        keywords["features"] = study.features[[item.item]]
     why = model.explain(study.all_votes[[item.item]], **keywords)
     chart = explanation_chart(why, _MOST_CONTRIBUTIONS)
     is_count = isinstance(model, MajorityVote)

@@ -51,7 +51,9 @@ _MOST_BARS, _REPEATS = 30, 3
 
 def comparison_section(study: Study) -> Section:
     """Return the section that compares the model with majority vote."""
-    buckets = disagreement_buckets(study.all_votes, study.y, model=study.model, task=study.task)
+    buckets = disagreement_buckets(
+        study.all_votes, study.y, model=study.model, task=study.task, features=study.features
+    )
     headings = [(_HEADINGS.get(name, name.capitalize()), name != "bucket") for name in buckets.columns]
     rows = [
         [
@@ -157,7 +159,7 @@ def _certainty(study: Study) -> str:
 def _calibration(study: Study) -> str:
     if study.items.gold is None or study.model is None:
         return ""
-    found = calibration(study.model, study.all_votes, study.y, task=study.task)
+    found = calibration(study.model, study.all_votes, study.y, task=study.task, features=study.features)
     event = (
         f"P({escape_text(study.classes[1])})"
         if study.votes.n_classes == 2

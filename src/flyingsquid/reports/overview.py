@@ -40,9 +40,8 @@ def _about_features(study: Study) -> list[Sentence]:
     if effect is None:
         return []
     text = effect.sentence()
-    return [
-        Sentence(f"{text[0].upper()}{text[1:]}. Labels on this page are those of the votes without features.")
-    ]
+    basis = "votes and features" if study.features is not None else "the votes without features"
+    return [Sentence(f"{text[0].upper()}{text[1:]}. Labels on this page are those of {basis}.")]
 
 
 def _with_short_names(found: Findings) -> Findings:
@@ -84,6 +83,9 @@ def _tiles(study: Study) -> str:
     tiles.append(("votes-per-item", f"{study.findings.votes_per_item:.1f}", "votes per item"))
     if found.coverage < 1:
         tiles.append(("coverage", f"{found.coverage:.1%}", "of items have a vote"))
+    effect = getattr(getattr(study.model, "diagnostics_", None), "features", None)
+    if study.features is not None and effect is not None:
+        tiles.append(("feature-weight", f"{effect.weight:.2g}", "weight of features relative to votes"))
     if study.model is not None:
         tiles.append(("differ", f"{found.differ:.1%}", "of items are labeled against majority vote"))
     if found.model is not None and found.majority is not None:

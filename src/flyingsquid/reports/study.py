@@ -21,6 +21,8 @@ from flyingsquid.exceptions import NotIdentifiableError, OptionError, VotesError
 from flyingsquid.models import LabelModel, MajorityVote
 from flyingsquid.reports.escape import shorten
 from flyingsquid.votes import Votes
+from flyingsquid.votes.arguments import item_ids
+from flyingsquid.votes.features import Features
 from flyingsquid.votes.frames import rows_of
 
 # Charts show at most this many sources; the table has more.
@@ -58,6 +60,8 @@ class Study:
     records : Records or None
     ordered : bool
         Whether the items are in chronological order.
+    features : array or sparse matrix of shape (n, d), or None
+        Features that labels follow from, too.
     """
 
     items: Items
@@ -74,6 +78,7 @@ class Study:
     task: int | None
     records: Records | None
     ordered: bool
+    features: Any = None
 
     @property
     def votes(self) -> Votes:
@@ -133,7 +138,16 @@ class Study:
         return set(np.argsort(-column(self.summary, "votes"), kind="stable")[:most].tolist())
 
 
-def make_study(votes: Any, model: Any, y: Any, data: Any, *, ordered: bool, task: int | None) -> Study:
+def make_study(
+    votes: Any,
+    model: Any,
+    y: Any,
+    data: Any,
+    *,
+    ordered: bool,
+    task: int | None,
+    features: Any = None,
+) -> Study:
     """Read the input of a report, fit a model if there is none, and summarize the sources."""
     if model is not None and not hasattr(model, "explain"):
         raise OptionError(
@@ -143,13 +157,17 @@ def make_study(votes: Any, model: Any, y: Any, data: Any, *, ordered: bool, task
     if model is not None:
         _ = model.vote_schema_  # raises NotFittedError
     is_given, failure = model is not None, ""
+    if features is not None:
+        plain = read_votes(model, votes)[0]
+        features = Features.read(features, plain.n_items, item_ids(votes, plain)).values
     if model is None:
-        model, failure = _fit(read_votes(None, votes)[0])
+        model, failure = _fit(read_votes(None, votes)[0], features)
+        features = None if failure else features
     read, tasks = read_votes(model, votes)
-    items = read_items(model, read, y, task=task)
+    items = read_items(model, read, y, task=task, features=features)
     sources = tasks[task or 0]
     summary = summarize(read, y, model=model).to_dict()
-    found = findings(read, y, model=None if failure else model, task=task)
+    found = findings(read, y, model=None if failure else model, task=task, features=features)
     return Study(
         items=items,
         model=None if failure else model,
@@ -165,14 +183,15 @@ def make_study(votes: Any, model: Any, y: Any, data: Any, *, ordered: bool, task
         task=task if len(tasks) > 1 else None,
         records=None if data is None else Records.of(data, read),
         ordered=ordered,
+        features=features,
     )
 
 
-def _fit(votes: Votes) -> tuple[Any, str]:
+def _fit(votes: Votes, features: Any) -> tuple[Any, str]:
     """Return a label model; or a majority vote, and the reason why there is no label model."""
     with capture_source_warnings():  # the page shows them
         try:
-            return LabelModel().fit(votes), ""
+            return LabelModel().fit(votes, features=features), ""
         except NotIdentifiableError as error:
             return MajorityVote().fit(votes), str(error)
 
