@@ -21,7 +21,7 @@ from flyingsquid.exceptions import OptionError
               help="The project file. Default: DATA with the ending .studio.json.")
 @click.option("--text", metavar="COLUMN", help="The column of texts. Default: text, or the longest.")
 @click.option("--id", "id_column", metavar="COLUMN", help="The column of item identifiers.")
-@click.option("--classes", callback=read_list, metavar="A,B,...", help="Names of the classes of a new project.")
+@click.option("--classes", callback=read_list, metavar="A,B,...", help="Classes of a new project.")
 @click.option("--features", type=click.Path(exists=True, dir_okay=False), metavar="FILE.npy",
               help="Embeddings, one row per item, for rules by similarity.")
 @click.option("--functions", type=click.Path(exists=True, dir_okay=False), metavar="FILE.py",
@@ -31,8 +31,9 @@ from flyingsquid.exceptions import OptionError
 def studio(data: str, port: int | None, **options: Any) -> None:
     """Write rules in the browser and see the labels change as you type.
 
-    DATA has one row per item: csv, tsv, JSON lines, parquet, arrow, or a text file with one item per line. The
-    page is served to this computer only, at the printed address. Every change is saved in the project file.
+    DATA has one row per item: csv, tsv, JSON lines, parquet, arrow, or a text file with one item per line.
+    The page is served to this computer only, at the printed address. Every change is saved in the project
+    file.
 
     \b
     Examples:

@@ -221,6 +221,11 @@ class Project:
                 project._load(read_json(source))
         return project
 
+    @property
+    def path_exists(self) -> bool:
+        """Whether the project file exists, so that the project is not new."""
+        return self.path is not None and self.path.exists()
+
     def _load(self, content: Any) -> None:
         if not isinstance(content, dict) or content.get("format") != FORMAT:
             raise VoteFileError("The file is not a project of flyingsquid studio.")
@@ -237,14 +242,14 @@ class Project:
         actions, position = content.get("actions"), content.get("position")
         if not isinstance(actions, list) or len(actions) > MOST_ACTIONS:
             raise VoteFileError("The project contains no list of actions.")
-        if not _is_index(position, len(actions) + 1):
+        if not isinstance(position, int) or not _is_index(position, len(actions) + 1):
             raise VoteFileError("The position of the project must be at most its number of actions.")
         for number, action in enumerate(actions, 1):
             try:
                 self._append(action if isinstance(action, dict) else {})
             except OptionError as error:
                 raise VoteFileError(f"Action {number}: {error}") from error
-        self.position = int(position)
+        self.position = position
 
     def _append(self, action: dict[str, Any]) -> None:
         self.states.append(self.states[-1].apply(action, self.n_items))

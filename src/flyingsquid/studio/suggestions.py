@@ -134,7 +134,7 @@ def _repeats(
     return False
 
 
-# A candidate repeats another if this share of the items of both, or nearly all of its own items, are the same.
+# A candidate repeats another if this share of the items of both, or nearly all of its own, are the same.
 _SAME, _INSIDE = 0.7, 0.95
 
 
@@ -252,7 +252,7 @@ class _Pool:
         with_votes = matches & self._covered
         n = int(np.count_nonzero(with_votes))
         precision = float(self._proba[with_votes, source["label"]].mean()) if n else 0.0
-        low, high = (float(each) for each in wilson(precision, max(n, 1)))
+        low, high = (float(each) for each in wilson(np.array(precision), np.array(max(n, 1))))
         total = int(np.count_nonzero(matches))
         overlap = [
             (entry.id, float(np.count_nonzero(matches & (column >= 0)) / max(total, 1)))
