@@ -218,8 +218,8 @@ function buildFilters() {
     type: "search",
     id: "search",
     class: "field grow",
-    placeholder: "Search the text",
-    "aria-label": "Search the text of the items",
+    placeholder: "Search the items",
+    "aria-label": "Search the items",
   });
   const find = debounce(() => {
     const filter = view.filter === "next" ? "all" : view.filter;
