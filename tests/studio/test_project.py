@@ -102,7 +102,7 @@ from flyingsquid.studio.project import Project
 project = Project.open(Path(sys.argv[1]), 100_000)
 if not project.actions:
     project.act({"type": "set_classes", "classes": ["ham", "spam"]})
-i = len(project.actions)
+i = max(project.state.gold, default=0) + 1
 while True:
     project.act({"type": "set_gold", "items": [i], "label": i % 2})
     print(project.position, flush=True)
@@ -118,14 +118,12 @@ def test_killed_at_any_moment_the_project_has_every_acknowledged_action(tmp_path
     path = tmp_path / "a.studio.json"
     rng = random.Random(0)
     for _ in range(6):
-        process = subprocess.Popen(
-            [sys.executable, "-c", WRITER, str(path)], stdout=subprocess.PIPE, text=True
-        )
-        first = process.stdout.readline()
-        time.sleep(rng.random() * 0.5)
-        process.send_signal(signal.SIGKILL)
-        acknowledged = [int(line) for line in [first, *process.stdout] if line.endswith("\n")]
-        process.wait()
+        command = [sys.executable, "-c", WRITER, str(path)]
+        with subprocess.Popen(command, stdout=subprocess.PIPE, text=True) as process:
+            first = process.stdout.readline()
+            time.sleep(rng.random() * 0.5)
+            process.send_signal(signal.SIGKILL)
+            acknowledged = [int(line) for line in [first, *process.stdout] if line.endswith("\n")]
         found = Project.open(path, 100_000)
         # The action that was being written may be there or not.
         assert abs(found.position - acknowledged[-1]) <= 1

@@ -39,10 +39,8 @@ class Client:
 
         return asyncio.run(send())
 
-    def post(self, path, body=None, headers=None):
-        return self(
-            "POST", path, headers={**COOKIE, **JSON, **(headers or {})}, content=json.dumps(body or {})
-        )
+    def post(self, path, body=None):
+        return self("POST", path, headers={**COOKIE, **JSON}, content=json.dumps(body or {}))
 
 
 @pytest.fixture(scope="module")
@@ -253,23 +251,22 @@ def test_events_bring_every_revision(workspace):
 def test_command_serves_until_interrupted(tmp_path, number):
     data = write_comments(tmp_path / "comments.csv", 100)
     command = [sys.executable, "-u", "-m", "flyingsquid", "studio", str(data), "--classes", "ham,spam"]
-    process = subprocess.Popen(
-        command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, cwd=tmp_path
-    )
-    lines = [process.stdout.readline() for _ in range(3)]
-    url = re.search(r"http://127\.0\.0\.1:\d+/\?token=\S+", "".join(lines))[0]
-    with httpx.Client(follow_redirects=True) as client:
-        assert client.get(url).status_code == 200
-        base = url.partition("?")[0]
-        state = client.get(f"{base}api/state").json()
-        assert state["classes"] == ["ham", "spam"]
-        assert os.listdir(tmp_path) == ["comments.csv"]  # nothing is written before the first change
-        rule = {"kind": "keywords", "words": ["song"], "label": 0}
-        client.post(f"{base}api/actions", json={"type": "add_source", "source": rule}).raise_for_status()
-        assert sorted(os.listdir(tmp_path)) == ["comments.csv", "comments.studio.json"]
-        with client.stream("GET", f"{base}api/events") as events:  # an open page does not delay the end
-            next(events.iter_lines())
-            process.send_signal(number)
-            output, errors = process.communicate(timeout=60)
+    pipe = subprocess.PIPE
+    with subprocess.Popen(command, stdout=pipe, stderr=pipe, text=True, cwd=tmp_path) as process:
+        lines = [process.stdout.readline() for _ in range(3)]
+        url = re.search(r"http://127\.0\.0\.1:\d+/\?token=\S+", "".join(lines))[0]
+        with httpx.Client(follow_redirects=True) as client:
+            assert client.get(url).status_code == 200
+            base = url.partition("?")[0]
+            state = client.get(f"{base}api/state").json()
+            assert state["classes"] == ["ham", "spam"]
+            assert os.listdir(tmp_path) == ["comments.csv"]  # nothing is written before the first change
+            rule = {"kind": "keywords", "words": ["song"], "label": 0}
+            client.post(f"{base}api/actions", json={"type": "add_source", "source": rule}).raise_for_status()
+            assert sorted(os.listdir(tmp_path)) == ["comments.csv", "comments.studio.json"]
+            with client.stream("GET", f"{base}api/events") as events:  # an open page does not delay the end
+                next(events.iter_lines())
+                process.send_signal(number)
+                output, errors = process.communicate(timeout=60)
     assert (process.returncode, errors) == (0, "")
     assert "Stopped." in output
