@@ -61,6 +61,7 @@ def studio(data: str, port: int | None, **options: Any) -> None:
     project = Project.open(path, len(items), items.name)
     if not project.actions and options["classes"]:
         project.act({"type": "set_classes", "classes": options["classes"]}, save=False)
+        project.start = 1
     broadcast = Broadcast()
     listening = bind(port)
     chosen, token = listening.getsockname()[1], secrets.token_urlsafe(32)

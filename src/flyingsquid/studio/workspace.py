@@ -32,7 +32,7 @@ from flyingsquid.studio.fitting import (
 from flyingsquid.studio.items import Items
 from flyingsquid.studio.project import Project
 from flyingsquid.studio.rules import PATTERN_KINDS, match_key, name_sources
-from flyingsquid.studio.suggestions import Suggestion, suggest_rules
+from flyingsquid.studio.suggestions import Suggestion, TermTable, suggest_rules
 from flyingsquid.studio.view import View
 from flyingsquid.studio.worker import Job, Worker
 from flyingsquid.votes.conventions import is_gold_name
@@ -87,14 +87,16 @@ class Workspace:
         self._sample = sample_rows(len(items), sample_size)
         self._change = 0
         self._before: StudioFit | None = None
+        self._terms: dict[str | None, TermTable] = {}
         self._suggestions: tuple[int, list[Suggestion]] | None = None
         self._closed, self._wake = threading.Event(), threading.Event()
         self._worker = Worker(self._on_progress)
         self._file = FunctionFile(None if functions is None else Path(functions), self._worker)
         self._columns = SourceColumns(items, self._worker, self._file)
         self._file.read()
-        if not project.state.sources and not project.path_exists:
+        if project.position == project.start and not project.path_exists:
             self._add_vote_columns()
+            project.start = project.position
         self._choose_columns()
         self.view = self._make_view()
         self._threads: list[threading.Thread] = []
@@ -306,7 +308,7 @@ class Workspace:
             with self._lock:
                 self._announce()
         if not stop():
-            self._publish_suggestions(view)
+            self.find_suggestions()
         effects: dict[str, int] = {}
         sampled = view.fit if self._sample is None else self._fit_sample(view)
         scale = len(self.items) / len(sampled.labels)
@@ -331,16 +333,12 @@ class Workspace:
         rows = with_gold(self._sample, view.gold)
         return fit_columns(view.columns, view.classes, view.names, view.gold, rows, len(self.items))
 
-    def _publish_suggestions(self, view: View) -> None:
-        found = suggest_rules(
-            self.items,
-            view.fit,
-            view.summary.covered,
-            view.columns,
-            view.entries,
-            self._sample,
-            self.project.state.rejected,
-        )
+    def find_suggestions(self) -> None:
+        """Derive candidate rules from the current labels."""
+        view, items = self.view, self.items
+        if items.text not in self._terms:
+            self._terms[items.text] = TermTable.of(items, self._sample)
+        found = suggest_rules(items, view, self._terms[items.text], self.project.state.rejected)
         with self._lock:
             if self.view is not view:
                 return
