@@ -117,6 +117,9 @@ def test_the_whole_loop(browser, studio, comments, tmp_path):
             visit.label_current("2" if number % 3 else "1")
         page.locator("#facts:has-text('10 gold labels')").wait_for()
         page.locator("#comparison-h:has-text('10 gold labels')").wait_for()
+        # After the last item of the list come ten others.
+        page.locator("#item-list .key-button[aria-pressed=true]").first.wait_for(state="detached")
+        assert page.locator("#item-list .item").count() == 10
         assert "Majority vote" in page.locator("#comparison").inner_text()
 
         # A suggestion is accepted, taken back and accepted again.

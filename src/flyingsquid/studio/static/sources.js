@@ -117,7 +117,7 @@ function updateRow(row, entry) {
   setText(row.querySelector(".conflicts"), isReady ? percent(entry.conflicts) : "–");
   updateAccuracy(row.querySelector(".accuracy"), entry, classes.length);
   const pending = entry.enabled && isReady ? "…" : "–";
-  setText(row.querySelector(".effect"), entry.effect ? count(entry.effect.changed) : pending);
+  setText(row.querySelector(".effect"), entry.effect ? plural(entry.effect.changed, "label") : pending);
 }
 
 function updateAccuracy(cell, entry, nClasses) {
