@@ -30,7 +30,7 @@ from flyingsquid.studio.workspace import Workspace
 PAGE = Path(__file__).parents[2] / "docs" / "quality" / "studio.md"
 NAMES = {"design": "studio_user", "frozen": "studio_user_frozen"}
 DATASETS = {"design": ("imdb", "youtube"), "frozen": ("sms", "trec")}
-CLICKS, ACCEPTED = 40, 0.7
+CLICKS, ACCEPTED = 20, 0.7
 POLICIES = ("person", "everything")
 
 
@@ -88,7 +88,8 @@ def simulate(name: str, policy: str) -> dict[str, Any]:
             project.act({"type": "add_source", "source": {"kind": "column", "column": column}})
     with Workspace(items, project, background=False, sample_size=len(items)) as workspace:
         before = accuracy(workspace, y, scored)
-        curve, precisions, accepted = [before[0]], [], 0
+        curve, accepted = [before[0]], 0
+        precisions: list[float] = []
         while len(precisions) < CLICKS:
             workspace.find_suggestions()
             found = workspace.suggestions()["suggestions"]
@@ -125,18 +126,18 @@ def measure(names: tuple[str, ...]) -> list[dict[str, Any]]:
 _OPENING = f"""# Suggested rules of the studio
 
 How much do the suggested rules of [`flyingsquid studio`](../guides/studio.md) improve labels, if a person
-accepts or rejects them? A simulated person looks at {CLICKS} suggestions at most, one after the other. The person
-accepts a suggestion if it is right on at least {ACCEPTED:.0%} of the items outside the test split that it matches,
-and rejects it otherwise; each is one click. The studio starts with the votes of the dataset, and new
-suggestions follow from the labels after each click. Accuracy is that of the test split, including items
+accepts or rejects them? A simulated person looks at {CLICKS} suggestions at most, one after the other. The
+person accepts a suggestion if it is right on at least {ACCEPTED:.0%} of the items outside the test split that it
+matches, and rejects it otherwise; each is one click. The studio starts with the votes of the dataset, and
+new suggestions follow from the labels after each click. Accuracy is that of the test split, including items
 without votes.
 
 | dataset | half | clicks | accepted | accuracy before | after | coverage before | after | all accepted |
 |---|---|--:|--:|--:|--:|--:|--:|--:|
 """
 _END = """
-The last column is the accuracy after accepting the same number of suggestions without looking at them.
-Suggestions follow from the current labels and inherit their errors, so they are never applied automatically.
+The last column is the accuracy after accepting as many suggestions without looking at them. Suggestions
+follow from the current labels and inherit their errors, so they are never applied automatically.
 
 Run `python -m benchmarks.quality.studio_user --save`. The ranking in
 [`suggestions.py`](../../src/flyingsquid/studio/suggestions.py) was chosen on the [design half](halves.md); the

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import csv
-import importlib.util
+import types
 
 import numpy as np
 import pandas as pd
@@ -20,9 +20,9 @@ HOSTILE = 'quote " and \' and \\ and {brace} and """ and \n newline'
 def load_rules(code: bytes, directory):
     path = directory / "rules.py"
     path.write_bytes(code)
-    spec = importlib.util.spec_from_file_location("rules", path)
-    module = importlib.util.module_from_spec(spec)
-    spec.loader.exec_module(module)
+    module = types.ModuleType("rules")
+    module.__file__ = str(path)
+    exec(compile(code, str(path), "exec"), vars(module))
     return module
 
 

@@ -255,7 +255,7 @@ def serve() -> None:
             request = pickle.load(requests)
         except EOFError:
             return
-        source, classes, place, values = request or ({"kind": "start"}, (), None, None)
+        source, classes, place, values = request or ({"kind": "start"}, (), ("", 0), None)
         answer: Any = []
         if source["kind"] == "list":
             answer = _list(source, modules)
