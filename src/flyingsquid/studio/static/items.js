@@ -8,6 +8,7 @@ import { act, onState, store } from "./store.js";
 const PAGE = 50;
 const NEXT = 10;
 const SEARCH_MS = 200;
+const SLOW_MS = 400;
 const FILTERS = {
   all: ["All", "All items"],
   next: ["Label next", "Items whose gold labels would help most"],
@@ -86,7 +87,10 @@ function load(path = address()) {
 }
 
 async function fetchItems(path) {
-  const slow = setTimeout(() => $("item-list").setAttribute("aria-busy", "true"), 300);
+  const slow = setTimeout(() => {
+    $("item-list").setAttribute("aria-busy", "true");
+    setText($("items-count"), "Loading…");
+  }, SLOW_MS);
   try {
     const answer = await latest.run((signal) => get(path, signal));
     list.items = answer.items;
@@ -260,7 +264,8 @@ const hasSource = (state, id) => state.sources.some((row) => row.id === id);
 function changeFilter(filter) {
   const { state } = store;
   // The field may have a text that was not searched for yet.
-  const values = { filter, search: $("search").value.trim() };
+  const values = { filter, search: filter === "next" ? "" : $("search").value.trim() };
+  $("search").value = values.search;
   if (filter === "source" && !hasSource(state, view.source)) values.source = state.sources[0].id;
   change(values);
 }

@@ -153,8 +153,14 @@ function updateProgress(row, progress, name) {
   bar.title = total ? `${count(done)} of ${plural(total, "item")}` : "Starting";
 }
 
+/** Rules first, the newest at the top, next to the form; then the columns of the file in their order. */
+function order(sources) {
+  const columns = sources.filter((entry) => entry.kind === "column");
+  return [...sources.filter((entry) => entry.kind !== "column").reverse(), ...columns];
+}
+
 function renderTable(state) {
-  reconcile($("source-rows"), state.sources, (entry) => entry.id, createRow, updateRow);
+  reconcile($("source-rows"), order(state.sources), (entry) => entry.id, createRow, updateRow);
   const n = state.sources.length;
   show(document.querySelector("table.sources"), n > 0);
   const enabled = state.sources.filter((entry) => entry.enabled).length;
