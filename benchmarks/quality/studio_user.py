@@ -127,8 +127,8 @@ _OPENING = f"""# Suggested rules of the studio
 
 How much do the suggested rules of [`flyingsquid studio`](../guides/studio.md) improve labels, if a person
 accepts or rejects them? A simulated person looks at {CLICKS} suggestions at most, one after the other. The
-person accepts a suggestion if it is right on at least {ACCEPTED:.0%} of the items outside the test split that it
-matches, and rejects it otherwise; each is one click. The studio starts with the votes of the dataset, and
+person accepts a suggestion if it is right on at least {ACCEPTED:.0%} of the items outside the test split that
+it matches, and rejects it otherwise; each is one click. The studio starts with the votes of the dataset, and
 new suggestions follow from the labels after each click. Accuracy is that of the test split, including items
 without votes.
 
@@ -140,8 +140,8 @@ The last column is the accuracy after accepting as many suggestions without look
 follow from the current labels and inherit their errors, so they are never applied automatically.
 
 Run `python -m benchmarks.quality.studio_user --save`. The ranking in
-[`suggestions.py`](../../src/flyingsquid/studio/suggestions.py) was chosen on the [design half](halves.md); the
-frozen half was computed once, afterwards.
+[`suggestions.py`](../../src/flyingsquid/studio/suggestions.py) and the number of clicks were chosen on the
+[design half](halves.md); the frozen half was computed once, afterwards.
 """
 
 

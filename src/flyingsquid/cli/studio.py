@@ -10,6 +10,7 @@ from typing import Any
 
 import click
 
+from flyingsquid._values import format_count
 from flyingsquid.cli.options import FILE, read_list
 from flyingsquid.exceptions import OptionError
 
@@ -68,7 +69,7 @@ def studio(data: str, port: int | None, **options: Any) -> None:
     url = f"http://127.0.0.1:{chosen}/?token={token}"
 
     def announce() -> None:
-        click.echo(f"{items.name}: {len(items):,} items; project {path}")
+        click.echo(f"{items.name}: {format_count(len(items), 'item')}; project {path}")
         click.echo(f"Open {url}")
         click.echo("Press Ctrl-C to stop.")
         if options["open_page"]:
