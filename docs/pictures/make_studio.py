@@ -6,12 +6,15 @@ The pictures of the tutorial are PNG files. The picture of the README is a GIF o
 from __future__ import annotations
 
 import csv
+import re
 import tempfile
+from importlib.resources import files
 from io import BytesIO
 from pathlib import Path
 from typing import Any
 
-from PIL import Image
+import numpy as np
+from PIL import Image, ImageColor
 
 import flyingsquid as fs
 from tests.support.studio_page import StudioPage, launch_browser, run_studio
@@ -20,7 +23,7 @@ HERE = Path(__file__).parent
 ITEMS = 2_000
 DESK, PHONE = (1180, 760), (390, 760)
 # Width of the frames of the GIF: the README shows it at about this size.
-_GIF_WIDTH, _GIF_COLORS = 900, 64
+_GIF_WIDTH, _BLENDS = 820, 6
 _RULES = (
     ("keywords", "spam", "words", "subscribe, my channel"),
     ("regex", "spam", "pattern", r"https?:|www\."),
@@ -53,20 +56,15 @@ class Recorder:
         self.durations.append(milliseconds)
 
     def type(self, selector: str, text: str) -> None:
-        """Type into a field, with a frame after every third letter."""
+        """Type into a field, with a frame after every fourth letter."""
         self.visit.page.locator(selector).click()
-        for start in range(0, len(text), 3):
-            self.visit.page.keyboard.type(text[start : start + 3])
-            self.take(180)
+        for start in range(0, len(text), 4):
+            self.visit.page.keyboard.type(text[start : start + 4])
+            self.take(240)
 
     def save(self, path: Path) -> None:
         # One palette for all frames, so that only the parts that change are written.
-        wide = Image.new("RGB", (_GIF_WIDTH, sum(frame.height for frame in self.frames)))
-        top = 0
-        for frame in self.frames:
-            wide.paste(frame, (0, top))
-            top += frame.height
-        palette = wide.quantize(_GIF_COLORS, method=Image.Quantize.MAXCOVERAGE, dither=Image.Dither.NONE)
+        palette = make_palette()
         few = [frame.quantize(palette=palette, dither=Image.Dither.NONE) for frame in self.frames]
         few[0].save(
             path,
@@ -77,6 +75,23 @@ class Recorder:
             optimize=False,
             disposal=1,
         )
+
+
+def make_palette() -> Image.Image:
+    """Return a palette of the colors of the page, and of their blends with white at the edges of letters.
+
+    A palette computed from the frames would tint the pale colors or the text.
+    """
+    style = (files("flyingsquid.studio") / "static" / "studio.css").read_text(encoding="utf-8")
+    light = style[: style.index("@media")]
+    colors = {name: ImageColor.getrgb(code) for name, code in re.findall(r"--(\w+): (#\w+)", light)}
+    used = [colors[name] for name in ("paper", "wash", "line", "pale", "mark")]
+    for name in ("ink", "soft", "blue", "orange", "gray"):
+        edges = 255 - np.outer(np.linspace(1, 0.1, _BLENDS), 255 - np.array(colors[name]))
+        used.extend(tuple(edge) for edge in edges.round().astype(int).tolist())
+    palette = Image.new("P", (1, 1))
+    palette.putpalette([value for color in used for value in color])
+    return palette
 
 
 def photograph(page: Any) -> Image.Image:
@@ -105,7 +120,8 @@ def write_rules(visit: StudioPage, recorder: Recorder) -> None:
         if number == 0:
             save_picture(page, "preview")
         page.click("#rule-submit")
-        visit.rows.nth(number).locator("td.coverage:has-text('%')").wait_for()
+        visit.rows.nth(number).wait_for()
+        visit.rows.first.locator("td.coverage:has-text('%')").wait_for()
         visit.wait_for_quiet(800)
         recorder.take(1_400)
     save_picture(page, "table")
@@ -143,7 +159,8 @@ def accept_suggestion(visit: StudioPage, recorder: Recorder) -> None:
     save_picture(page, "suggestions")
     n_rows = visit.rows.count()
     page.locator("#suggestion-list .card").first.get_by_role("button", name="Accept").click()
-    visit.rows.nth(n_rows).locator("td.coverage:has-text('%')").wait_for()
+    visit.rows.nth(n_rows).wait_for()
+    visit.rows.first.locator("td.coverage:has-text('%')").wait_for()
     page.evaluate("document.querySelector('#rules').scrollTo(0, 0)")
     visit.wait_for_quiet(1_000)
     recorder.take(2_200)

@@ -45,7 +45,8 @@ LAYERS = {
     "reports": 12,
     "legacy": 12,
     "label_model": 12,
-    "cli": 13,
+    "studio": 13,
+    "cli": 14,
 }
 NUMERIC = {"numpy", "scipy"}
 MAY_IMPORT = {
@@ -74,11 +75,12 @@ MAY_IMPORT = {
     "torch": {"numpy", "torch"},
     "distributed": {"numpy", "narwhals", "dask", "distributed", "pyspark", "pyarrow", "pandas"},
     "legacy": {"numpy", "torch"},
+    "studio": {"numpy", "sklearn", "starlette", "uvicorn"},
     "cli": {"numpy", "click", "rich", "sklearn"},
 }
 OPTIONAL = [
     "torch", "pandas", "polars", "pyarrow", "dask", "pyspark", "matplotlib", "numba", "networkx",
-    "inspect_ai",
+    "inspect_ai", "starlette", "uvicorn",
 ]  # fmt: skip
 MODULES = sorted(path for path in SRC.rglob("*.py") if path.parent != SRC or path.stem in LAYERS)
 

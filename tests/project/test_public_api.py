@@ -258,6 +258,9 @@ OPTIONS = {
         "scores", "output", "output_format", "levels", "confidence", "ignore", "model_path", "with_model",
         "escape_formulas", "force", "quiet", "as_json",
     ],
+    "studio": [
+        "data", "project", "text", "id_column", "classes", "features", "functions", "port", "open_page",
+    ],
     "suggest": [
         "votes", "number", "output", "gold", "with_model", "method", "seed", "force", "as_json", *READING,
     ],

@@ -95,6 +95,23 @@ def read_items(visit):
     return items
 
 
+def check_export(rules, labels, items, data):
+    """The exported rules cast the votes of the page, and give its labels."""
+    votes = fs.apply(rules.FUNCTIONS, data, classes=rules.CLASSES)
+    shown = [[-1 if vote is None else vote for vote in item["votes"]] for item in items]
+    np.testing.assert_array_equal(np.asarray(votes.codes), shown)
+    gold = [None if item["gold"] is None else rules.CLASSES[item["gold"]] for item in items]
+    assert len(gold) - gold.count(None) == 10
+    model = fs.LabelModel().fit(votes, gold=gold)
+    covered = (np.asarray(votes.codes) >= 0).any(axis=1)
+    shown = np.array([item["proba"] for item, has_votes in zip(items, covered, strict=True) if has_votes])
+    np.testing.assert_allclose(model.predict_proba(votes)[covered], shown, atol=2e-4)
+    with labels.open(encoding="utf-8", newline="") as file:
+        written = [row["label"] for row in csv.DictReader(file)]
+    shown_labels = ["" if item["label"] is None else rules.CLASSES[item["label"]] for item in items]
+    assert written == shown_labels
+
+
 def test_the_whole_loop(browser, studio, comments, tmp_path):
     with StudioPage.open(browser, studio) as visit:
         page = visit.page
@@ -117,6 +134,9 @@ def test_the_whole_loop(browser, studio, comments, tmp_path):
             visit.label_current("2" if number % 3 else "1")
         page.locator("#facts:has-text('10 gold labels')").wait_for()
         page.locator("#comparison-h:has-text('10 gold labels')").wait_for()
+        # After the last item of the list come ten others.
+        page.locator("#item-list .key-button[aria-pressed=true]").first.wait_for(state="detached")
+        assert page.locator("#item-list .item").count() == 10
         assert "Majority vote" in page.locator("#comparison").inner_text()
 
         # A suggestion is accepted, taken back and accepted again.
@@ -124,18 +144,21 @@ def test_the_whole_loop(browser, studio, comments, tmp_path):
         card.wait_for()
         assert "Estimated precision" in card.inner_text()
         card.get_by_role("button", name="Accept").click()
-        visit.rows.nth(3).locator("td.coverage:has-text('%')").wait_for()
+        visit.rows.nth(3).wait_for()
+        visit.rows.first.locator("td.coverage:has-text('%')").wait_for()
         with_suggestion = visit.rows.all_inner_texts()
         page.get_by_role("button", name="Undo").click()
         visit.rows.nth(3).wait_for(state="detached")
         page.get_by_role("button", name="Redo").click()
-        visit.rows.nth(3).locator("td.coverage:has-text('%')").wait_for()
+        visit.rows.nth(3).wait_for()
+        visit.rows.first.locator("td.coverage:has-text('%')").wait_for()
 
         # A reload shows the same.
         visit.wait_for_quiet()
         names = page.locator("#source-rows .name").all_inner_texts()
         page.reload()
-        visit.rows.nth(3).locator("td.coverage:has-text('%')").wait_for()
+        visit.rows.nth(3).wait_for()
+        visit.rows.first.locator("td.coverage:has-text('%')").wait_for()
         assert page.locator("#source-rows .name").all_inner_texts() == names
         assert len(with_suggestion) == visit.rows.count() == 4
         assert "10 gold labels" in page.locator("#facts").inner_text()
@@ -145,19 +168,7 @@ def test_the_whole_loop(browser, studio, comments, tmp_path):
         labels = download(visit, "labels.csv", tmp_path)
         items = read_items(visit)
         assert visit.problems == []
-    votes = fs.apply(rules.FUNCTIONS, comments[1], classes=rules.CLASSES)
-    shown = [[-1 if vote is None else vote for vote in item["votes"]] for item in items]
-    np.testing.assert_array_equal(np.asarray(votes.codes), shown)
-    gold = [None if item["gold"] is None else rules.CLASSES[item["gold"]] for item in items]
-    assert len(gold) - gold.count(None) == 10
-    model = fs.LabelModel().fit(votes, gold=gold)
-    covered = (np.asarray(votes.codes) >= 0).any(axis=1)
-    shown = np.array([item["proba"] for item, has_votes in zip(items, covered, strict=True) if has_votes])
-    np.testing.assert_allclose(model.predict_proba(votes)[covered], shown, atol=2e-4)
-    with labels.open(encoding="utf-8", newline="") as file:
-        written = [row["label"] for row in csv.DictReader(file)]
-    shown_labels = ["" if item["label"] is None else rules.CLASSES[item["label"]] for item in items]
-    assert written == shown_labels
+    check_export(rules, labels, items, comments[1])
 
 
 def test_rules_are_edited_disabled_and_deleted(browser, studio):
@@ -165,19 +176,19 @@ def test_rules_are_edited_disabled_and_deleted(browser, studio):
         page = visit.page
         for kind, label, fields in RULES:
             visit.add_rule(kind, label, **fields)
-        before = visit.cells("coverage")[0]
-        visit.rows.first.get_by_role("button", name="Edit").click()
+        before = visit.row("subscribe, my channel").locator(".coverage").inner_text()
+        page.get_by_role("button", name="Edit subscribe, my channel").click()
         assert page.input_value("#rule-words") == "subscribe, my channel"
         page.fill("#rule-words", "subscribe")
         page.click("#rule-submit")
         page.locator("#add-h:has-text('Add a rule')").wait_for()
         visit.wait_for_quiet()
         assert visit.rows.count() == 3
-        assert visit.cells("coverage")[0] != before
-        visit.rows.nth(1).get_by_role("checkbox").uncheck()
+        assert visit.row("subscribe").locator(".coverage").inner_text() != before
+        visit.row("subscribe").get_by_role("checkbox").uncheck()
         page.locator("#source-rows tr.disabled").wait_for()
         assert "2 of 3 sources enabled" in page.locator("#facts").inner_text()
-        visit.rows.nth(1).get_by_role("button", name="Delete").click()
+        page.get_by_role("button", name="Delete subscribe").click()
         visit.rows.nth(2).wait_for(state="detached")
         assert visit.rows.count() == 2
         assert visit.problems == []
@@ -229,7 +240,7 @@ def test_items_are_found_and_explained(browser, studio):
         page.locator("#item-list .votes:has-text('No votes')").first.wait_for()
         visit.wait_for_quiet()
         assert set(page.locator("#item-list .votes").all_inner_texts()) == {"No votes"}
-        visit.rows.nth(1).locator(".name").click()
+        visit.row(r"/https?:|www\./").locator(".name").click()
         page.locator("#filter-source:not([hidden])").wait_for()
         visit.wait_for_quiet()
         item = page.locator("#item-list .item").first
@@ -268,6 +279,53 @@ def test_keyboard_reaches_everything(browser, studio):
         assert page.input_value("#search") == "12ju"
         page.locator("#facts:has-text('1 gold label')").wait_for()
         assert visit.problems == []
+
+
+# Lowest contrast of text with its background, and controls without a name.
+ACCESSIBILITY = """
+() => {
+  const channel = (v) => (v / 255 <= 0.03928 ? v / 255 / 12.92 : ((v / 255 + 0.055) / 1.055) ** 2.4);
+  const luminance = (c) => 0.2126 * channel(c[0]) + 0.7152 * channel(c[1]) + 0.0722 * channel(c[2]);
+  const read = (text) => text.match(/[\\d.]+/g).map(Number);
+  const background = (e) => {
+    for (; e; e = e.parentElement) {
+      const color = read(getComputedStyle(e).backgroundColor);
+      if (color[3] !== 0) return color;
+    }
+    return [255, 255, 255];
+  };
+  const all = [...document.querySelectorAll("body *")];
+  const shown = all.filter((e) => e.checkVisibility() && !e.closest(".hidden"));
+  const texts = shown.filter((e) => [...e.childNodes].some((n) => n.nodeType === 3 && n.textContent.trim()));
+  const contrasts = texts.filter((e) => !e.disabled).map((e) => {
+    const [one, other] = [luminance(read(getComputedStyle(e).color)), luminance(background(e))];
+    return (Math.max(one, other) + 0.05) / (Math.min(one, other) + 0.05);
+  });
+  const controls = shown.filter((e) => e.matches("button, input, select, a, summary"));
+  const nameless = controls.filter((e) => {
+    const label = e.labels && e.labels.length ? e.labels[0].textContent : "";
+    return !(e.getAttribute("aria-label") || e.textContent.trim() || label.trim());
+  });
+  return [texts.length, Math.min(...contrasts), nameless.map((e) => e.outerHTML)];
+}
+"""
+
+
+@pytest.mark.parametrize("scheme", ["light", "dark"])
+def test_text_has_contrast_and_controls_have_names(browser, studio, scheme):
+    with StudioPage.open(browser, studio, scheme=scheme) as visit:
+        for kind, label, fields in RULES:
+            visit.add_rule(kind, label, **fields)
+        visit.page.keyboard.press("Escape")
+        visit.page.keyboard.press("n")
+        visit.label_current("1")
+        visit.page.locator("#suggestion-list .card").first.wait_for()
+        n_texts, contrast, nameless = visit.page.evaluate(ACCESSIBILITY)
+        assert n_texts > 100
+        assert contrast >= 4.5  # AA of WCAG
+        assert nameless == []
+        landmarks = visit.page.locator("header, main, section[aria-labelledby], nav[aria-label]")
+        assert landmarks.count() >= 6
 
 
 @pytest.mark.parametrize("scheme", ["light", "dark"])

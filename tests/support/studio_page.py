@@ -116,6 +116,10 @@ class StudioPage:
         """Rows of the table of sources."""
         return self.page.locator("#source-rows tr")
 
+    def row(self, name: str) -> Any:
+        """Row of the source with this name."""
+        return self.rows.filter(has=self.page.get_by_role("button", name=name, exact=True))
+
     def add_rule(self, kind: str, label: str, **fields: str) -> None:
         """Fill the form, add the rule, and wait until the table has estimates for it."""
         page, n_rows = self.page, self.rows.count()
@@ -131,7 +135,7 @@ class StudioPage:
         page.locator("#preview:not([hidden])").wait_for()
         page.click("#rule-submit")
         self.rows.nth(n_rows).wait_for()
-        self.rows.nth(n_rows).locator("td.coverage:has-text('%')").wait_for()
+        self.rows.first.locator("td.coverage:has-text('%')").wait_for()
         page.locator("#rule-submit:not(:disabled)").wait_for()
         page.locator("#preview").wait_for(state="hidden")
 

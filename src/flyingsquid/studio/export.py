@@ -15,7 +15,8 @@ from flyingsquid.files import LabelWriter
 from flyingsquid.reports import report
 from flyingsquid.studio.fitting import StudioFit, fit_columns
 from flyingsquid.studio.rules import write_code
-from flyingsquid.studio.workspace import View, Workspace
+from flyingsquid.studio.view import View
+from flyingsquid.studio.workspace import Workspace
 
 _TYPES = {
     "rules.py": "text/x-python; charset=utf-8",
@@ -78,9 +79,7 @@ def _labels(ending: str) -> Any:
         ids = [items.identifier(i) for i in range(len(items))]
         with tempfile.TemporaryDirectory() as directory:
             path = Path(directory) / f"labels.{ending}"
-            # Spreadsheets run cells that look like formulas, and identifiers may come from anyone.
-            escape = {"escape_formulas": True} if ending == "csv" else {}
-            with LabelWriter(path, classes=view.classes, id_name=items.id or "id", **escape) as out:
+            with LabelWriter(path, classes=view.classes, id_name=items.id or "id") as out:
                 out.write(ids, fit.labels, np.asarray(fit.proba, np.float64), n_votes)
             return path.read_bytes()
 

@@ -116,6 +116,7 @@ def fit_columns(
         with capture_source_warnings() as messages:
             model = LabelModel(classes=classes).fit(votes, gold=_gold_labels(gold, classes, rows, n))
         proba = model.predict_proba(votes, dtype=np.float32)
+        _ = model.accuracies_interval_, model.diagnostics_  # shown in every table; computed on demand
     except FlyingSquidError as error:
         message = (f"The labels could not be estimated: {error}",)
         return StudioFit(rows, None, votes, None, nothing, message, time.perf_counter() - start)

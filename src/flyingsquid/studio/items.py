@@ -70,23 +70,28 @@ class Items:
         return {name: values[item] for name, values in self.columns.items()}
 
     @cached_property
-    def lowercase(self) -> dict[str, list[str]]:
-        """Text columns in lower case by name, filled by :meth:`search`."""
+    def _lowercase(self) -> dict[str, list[str]]:
         return {}
 
     def search(self, text: str) -> NDArray[np.intp]:
         """Return the positions of items whose text contains ``text``, ignoring case."""
         if self.text is None:
             return np.arange(0)
-        if self.text not in self.lowercase:
-            self.lowercase[self.text] = [as_text(value).lower() for value in self.columns[self.text]]
+        if self.text not in self._lowercase:
+            self._lowercase[self.text] = [as_text(value).lower() for value in self.columns[self.text]]
         wanted = text.lower()
-        found = (i for i, value in enumerate(self.lowercase[self.text]) if wanted in value)
+        found = (i for i, value in enumerate(self._lowercase[self.text]) if wanted in value)
         return np.fromiter(found, np.intp)
 
     def numbers(self, name: str) -> NDArray[np.float64]:
         """Return a column as numbers; NaN for blank values and for those that are not numbers."""
-        return np.array([parse_number(value) for value in self.column(name)], np.float64)
+        if name not in self._numbers:
+            self._numbers[name] = np.array([parse_number(value) for value in self.column(name)], np.float64)
+        return self._numbers[name]
+
+    @cached_property
+    def _numbers(self) -> dict[str, NDArray[np.float64]]:
+        return {}
 
     def values(self, name: str) -> list[str]:
         """Return the distinct values of a vote column, sorted, without blank ones."""

@@ -181,10 +181,10 @@ def describe_action(action: dict[str, Any], before: ProjectState) -> str:
         return f"{verb} {describe(before.sources[action['id']].source)}"
     if kind == "set_gold":
         n = len(action["items"])
-        items = "1 item" if n == 1 else f"{n:,} items"
+        items = f"item {action['items'][0]}" if n == 1 else f"{n:,} items"
         if action["label"] is None:
             return f"Clear the gold label of {items}"
-        return f"Label {items} {before.classes[action['label']]}"
+        return f"Label {items} as {before.classes[action['label']]}"
     return {
         "reject_suggestion": "Reject a suggestion",
         "set_classes": "Set the classes",
@@ -203,13 +203,20 @@ class Project:
         The project file, which every change replaces. None keeps the project in memory.
     data : str, default=""
         Name of the data file; a project of another number of items is refused.
+
+    Attributes
+    ----------
+    actions : list of dict
+    position, start : int
+        Number of actions in effect, and of those at the beginning that cannot be undone.
+    state : ProjectState
     """
 
     def __init__(self, n_items: int, path: Path | None = None, data: str = "") -> None:
         self.n_items, self.path, self.data = n_items, path, data
         self.actions: list[dict[str, Any]] = []
         self.states = [ProjectState()]
-        self.position = 0
+        self.position = self.start = 0
 
     @classmethod
     def open(cls, path: Path, n_items: int, data: str = "") -> Project:
@@ -220,6 +227,11 @@ class Project:
             with located(source.shown):
                 project._load(read_json(source))
         return project
+
+    @property
+    def path_exists(self) -> bool:
+        """Whether the project file exists, so that the project is not new."""
+        return self.path is not None and self.path.exists()
 
     def _load(self, content: Any) -> None:
         if not isinstance(content, dict) or content.get("format") != FORMAT:
@@ -234,17 +246,19 @@ class Project:
                 f"The project is about {format_value(content.get('n_items'))} items, but the data has "
                 f"{self.n_items:,}. Choose another file with --project."
             )
-        actions, position = content.get("actions"), content.get("position")
+        actions, position, start = (content.get(name) for name in ("actions", "position", "start"))
         if not isinstance(actions, list) or len(actions) > MOST_ACTIONS:
             raise VoteFileError("The project contains no list of actions.")
-        if not _is_index(position, len(actions) + 1):
+        if not isinstance(position, int) or not _is_index(position, len(actions) + 1):
             raise VoteFileError("The position of the project must be at most its number of actions.")
+        if not isinstance(start, int) or not _is_index(start, position + 1):
+            raise VoteFileError("The start of the project must be at most its position.")
         for number, action in enumerate(actions, 1):
             try:
                 self._append(action if isinstance(action, dict) else {})
             except OptionError as error:
                 raise VoteFileError(f"Action {number}: {error}") from error
-        self.position = int(position)
+        self.position, self.start = position, start
 
     def _append(self, action: dict[str, Any]) -> None:
         self.states.append(self.states[-1].apply(action, self.n_items))
@@ -273,7 +287,7 @@ class Project:
     def move(self, steps: int) -> ProjectState:
         """Undo (-1) or redo (+1), and write the file."""
         target = self.position + steps
-        if not 0 <= target <= len(self.actions):
+        if not self.start <= target <= len(self.actions):
             word = "undo" if steps < 0 else "redo"
             raise OptionError(f"There is nothing to {word}.", parameter="position")
         before, self.position = self.position, target
@@ -287,7 +301,7 @@ class Project:
     def history(self) -> dict[str, Any]:
         """Return the position, the number of actions, and what undo and redo would do."""
         at = self.position
-        undo = describe_action(self.actions[at - 1], self.states[at - 1]) if at else None
+        undo = describe_action(self.actions[at - 1], self.states[at - 1]) if at > self.start else None
         redo = describe_action(self.actions[at], self.states[at]) if at < len(self.actions) else None
         return {"position": at, "count": len(self.actions), "undo": undo, "redo": redo}
 
@@ -298,6 +312,7 @@ class Project:
             ("version", VERSION),
             ("data", self.data),
             ("n_items", self.n_items),
+            ("start", self.start),
             ("position", self.position),
         )
         lines = [f" {json.dumps(name)}: {json.dumps(value)}," for name, value in head]

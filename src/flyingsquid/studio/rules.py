@@ -249,7 +249,7 @@ def compare(column, operator, value, label, name):
             return None
         return label if not math.isnan(number) and operator(number, value) else None
 
-    return fs.labeling_function(vote, name=name)
+    return fs.labeling_function(name=name)(vote)
 '''
 _SIMILAR = '''
 
@@ -265,7 +265,7 @@ def similar(item, at_least, label, name):
             raise ValueError(f"data must have {{len(FEATURES)}} items; got {{len(data)}}")
         return [label if each >= at_least else None for each in FEATURES @ FEATURES[item]]
 
-    return fs.labeling_function(vote, name=name, vectorized=True)
+    return fs.labeling_function(name=name, vectorized=True)(vote)
 '''
 _LOAD = '''
 
@@ -275,7 +275,7 @@ def load(file, function, name):
     module = importlib.util.module_from_spec(spec)
     spec.loader.exec_module(module)
     found = getattr(module, function)
-    return found if found.name == name else fs.labeling_function(found.function, name=name)
+    return found if found.name == name else fs.labeling_function(name=name)(found)
 '''
 _OPERATOR_CODE = {">=": "ge", "<=": "le", ">": "gt", "<": "lt", "==": "eq", "!=": "ne"}
 
@@ -342,7 +342,10 @@ def _call(
         )
     if kind == "regex":
         flags = "re.IGNORECASE" if source["ignore_case"] else "0"
-        return f"fs.labeling.regex({source['pattern']!r}, {label!r}, column={column!r}, flags={flags}, name={name!r})"
+        return (
+            f"fs.labeling.regex({source['pattern']!r}, {label!r}, column={column!r}, flags={flags}, "
+            f"name={name!r})"
+        )
     if kind == "comparison":
         compare = f"operator.{_OPERATOR_CODE[source['operator']]}"
         return f"compare({column!r}, {compare}, {source['value']!r}, {label!r}, {name!r})"

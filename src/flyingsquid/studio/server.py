@@ -24,6 +24,7 @@ from flyingsquid.studio.workspace import Workspace
 
 LARGEST_REQUEST = 1 << 20
 """Bytes of the body of a request; a larger one is refused."""
+_TOO_LARGE = f"A request must have at most {LARGEST_REQUEST:,} bytes."
 _MOST_ITEMS = 500
 _KEEP_ALIVE = 15.0
 _POLICY = (
@@ -38,8 +39,8 @@ _STATIC_TYPES = {
     ".png": "image/png",
 }
 _FORBIDDEN = (
-    "<!DOCTYPE html><title>flyingsquid studio</title><p>Open the address that <code>flyingsquid studio</code> "
-    "printed; it contains the token."
+    "<!DOCTYPE html><title>flyingsquid studio</title><p>Open the address that "
+    "<code>flyingsquid studio</code> printed; it contains the token."
 )
 
 
@@ -106,13 +107,20 @@ class Guard:
 
     def _refuse(self, request: Request) -> Response | None:
         """Return the answer to a request that is not passed on."""
+        return self._refuse_site(request) or self._check_token(request) or self._refuse_body(request)
+
+    def _refuse_site(self, request: Request) -> Response | None:
         host, origin = request.headers.get("host", ""), request.headers.get("origin")
         if host not in self._hosts:
             return _error(403, "The host is not this server.")
-        if origin is not None and origin != f"http://{host}":
+        # A browser may open the page from a link elsewhere, but no other site may send requests.
+        fetched = request.headers.get("sec-fetch-site") in ("cross-site", "same-site")
+        if (origin is not None and origin != f"http://{host}") or (fetched and request.url.path != "/"):
             return _error(403, "Requests of other sites are refused.")
-        if request.headers.get("sec-fetch-site") in ("cross-site", "same-site") and request.url.path != "/":
-            return _error(403, "Requests of other sites are refused.")
+        return None
+
+    def _check_token(self, request: Request) -> Response | None:
+        """Exchange the token of the printed address for a cookie; refuse requests without the cookie."""
         given = request.query_params.get("token")
         if given is not None and request.url.path == "/" and request.method == "GET":
             if not self._is_token(given):
@@ -120,17 +128,21 @@ class Guard:
             response = RedirectResponse("/", 303)
             response.set_cookie(self._cookie, self._token, httponly=True, samesite="strict", path="/")
             return response
-        if not self._is_token(request.cookies.get(self._cookie, "")):
-            if request.url.path.startswith("/api"):
-                return _error(403, "The token is missing or wrong.")
-            return HTMLResponse(_FORBIDDEN, 403)
-        if request.method == "POST":
-            kind = request.headers.get("content-type", "").split(";")[0].strip().lower()
-            if kind != "application/json":
-                return _error(415, "The content type must be application/json.")
-            length = request.headers.get("content-length", "")
-            if length.isdigit() and int(length) > LARGEST_REQUEST:
-                return _error(413, f"A request must have at most {LARGEST_REQUEST:,} bytes.")
+        if self._is_token(request.cookies.get(self._cookie, "")):
+            return None
+        if request.url.path.startswith("/api"):
+            return _error(403, "The token is missing or wrong.")
+        return HTMLResponse(_FORBIDDEN, 403)
+
+    def _refuse_body(self, request: Request) -> Response | None:
+        if request.method != "POST":
+            return None
+        kind = request.headers.get("content-type", "").split(";")[0].strip().lower()
+        if kind != "application/json":
+            return _error(415, "The content type must be application/json.")
+        length = request.headers.get("content-length", "")
+        if length.isdigit() and int(length) > LARGEST_REQUEST:
+            return _error(413, _TOO_LARGE)
         return None
 
     def _is_token(self, given: str) -> bool:
@@ -191,7 +203,7 @@ def _answering_errors(
         except FlyingSquidError as error:
             return _error(422, str(error))
         except _TooLargeError:
-            return _error(413, f"A request must have at most {LARGEST_REQUEST:,} bytes.")
+            return _error(413, _TOO_LARGE)
 
     return answer
 
@@ -331,6 +343,7 @@ def bind(port: int | None) -> socket.socket:
     found.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
     try:
         found.bind(("127.0.0.1", port or 0))
+        found.listen(128)  # so that the address works as soon as it is printed
     except OSError:
         found.close()
         raise

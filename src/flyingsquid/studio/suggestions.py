@@ -16,15 +16,17 @@ import numpy as np
 from numpy.typing import NDArray
 
 from flyingsquid.estimation.normal import wilson
-from flyingsquid.studio.fitting import Codes, StudioFit
+from flyingsquid.studio.fitting import Codes
 from flyingsquid.studio.items import Items, as_text
 from flyingsquid.studio.project import SourceEntry
 from flyingsquid.studio.rules import match_key
+from flyingsquid.studio.view import View
 
 _MOST = 30
-_MOST_ITEMS = 20_000
+_MOST_ITEMS, _LONGEST_TEXT = 10_000, 2_000
 _MOST_TERMS = 50_000
-_FEWEST_MATCHES = 5
+# Below these, a candidate is not worth the time of a person (docs/quality/studio.md).
+_FEWEST_MATCHES, _LEAST_PRECISION = 5, 0.6
 _EXAMPLES = 3
 _WORD = re.compile(r"(?u)\b\w[\w']+\b")
 
@@ -72,51 +74,86 @@ class Suggestion:
         }
 
 
+@dataclass(frozen=True, eq=False)
+class TermTable:
+    """Words and pairs of words of some items; they depend on the texts only, so they are counted once.
+
+    Attributes
+    ----------
+    rows : integer array of shape (r,)
+        The items.
+    names : tuple of T str
+    matrix : sparse array of shape (r, T), by column
+        1 where an item contains a term.
+    """
+
+    rows: NDArray[np.intp]
+    names: tuple[str, ...]
+    matrix: Any
+
+    @classmethod
+    def of(cls, items: Items, sample: NDArray[np.intp] | None) -> TermTable:
+        """Count the terms of at most 10,000 items of the sample."""
+        rows = np.arange(len(items)) if sample is None else sample
+        if len(rows) > _MOST_ITEMS:
+            rows = rows[np.linspace(0, len(rows) - 1, _MOST_ITEMS).astype(np.intp)]
+        if items.text is None:
+            return cls(rows, (), None)
+        from sklearn.feature_extraction.text import CountVectorizer  # noqa: PLC0415  # slow to import
+
+        values = items.columns[items.text]
+        counter = CountVectorizer(
+            binary=True,
+            ngram_range=(1, 2),
+            min_df=_FEWEST_MATCHES,
+            max_features=_MOST_TERMS,
+            token_pattern=_WORD.pattern,
+            dtype=np.float64,
+        )
+        try:
+            matrix = counter.fit_transform(as_text(values[i])[:_LONGEST_TEXT] for i in rows)
+        except ValueError:  # no word occurs often enough
+            return cls(rows, (), None)
+        return cls(rows, tuple(map(str, counter.get_feature_names_out())), matrix.tocsc())
+
+    def matches(self, term: int) -> NDArray[np.bool_]:
+        """Return which items contain a term."""
+        found = np.zeros(len(self.rows), bool)
+        found[self.matrix.indices[self.matrix.indptr[term] : self.matrix.indptr[term + 1]]] = True
+        return found
+
+
 def suggest_rules(
-    items: Items,
-    fit: StudioFit,
-    covered: NDArray[np.bool_],
-    columns: Sequence[Codes],
-    entries: Sequence[SourceEntry],
-    sample: NDArray[np.intp] | None,
-    rejected: frozenset[str] = frozenset(),
-    n: int = _MOST,
+    items: Items, view: View, terms: TermTable, rejected: frozenset[str] = frozenset(), n: int = _MOST
 ) -> list[Suggestion]:
     """Return at most ``n`` candidate rules, the most useful first.
 
     Parameters
     ----------
     items : Items
-    fit : StudioFit
-        The current labels, of all items or of at least those in ``sample``.
-    covered : bool array of shape (N,)
-        Items with votes.
-    columns, entries : the current votes and their sources
-    sample : positions of the items to look at, or None for all
+    view : View
+        The current votes and labels, of all items or of a sample that contains those of ``terms``.
+    terms : TermTable
     rejected : identifiers of suggestions to leave out
     """
+    fit, rows = view.fit, terms.rows
     if fit.proba is None:
         return []
-    rows = np.arange(len(items)) if sample is None else sample
     places = rows if fit.rows is None else np.searchsorted(fit.rows, rows)
-    if len(rows) > _MOST_ITEMS:
-        kept = np.linspace(0, len(rows) - 1, _MOST_ITEMS).astype(np.intp)
-        rows, places = rows[kept], places[kept]
-    pool = _Pool(items, rows, fit.proba[places].astype(np.float64), covered[rows])
-    known = {match_key(entry.source) for entry in entries}
+    pool = _Pool(items, terms, fit.proba[places].astype(np.float64), view.summary.covered[rows])
+    known = {match_key(entry.source) for entry in view.entries}
     found: list[Suggestion] = []
     taken: list[NDArray[np.bool_]] = []
-    votes = [column[rows] for column in columns]
+    votes = [column[rows] for column in view.columns]
     for score, source, matches in pool.candidates():
         if score <= 0 or len(found) == n:
             break
         if match_key(source) in known or _repeats(matches, source["label"], votes, taken):
             continue
-        each = pool.assess(source, matches, votes, entries)
-        if each.id in rejected:
-            continue
-        found.append(each)
-        taken.append(matches)
+        each = pool.assess(source, matches, votes, view.entries)
+        if each.id not in rejected:
+            found.append(each)
+            taken.append(matches)
     return found
 
 
@@ -134,7 +171,7 @@ def _repeats(
     return False
 
 
-# A candidate repeats another if this share of the items of both, or nearly all of its own items, are the same.
+# A candidate repeats another if this share of the items of both, or nearly all of its own, are the same.
 _SAME, _INSIDE = 0.7, 0.95
 
 
@@ -142,9 +179,10 @@ class _Pool:
     """Items to look for candidates in, with the probabilities of their classes."""
 
     def __init__(
-        self, items: Items, rows: NDArray[np.intp], proba: NDArray[np.float64], covered: NDArray[np.bool_]
+        self, items: Items, terms: TermTable, proba: NDArray[np.float64], covered: NDArray[np.bool_]
     ) -> None:
-        self._items, self._rows, self._proba, self._covered = items, rows, proba, covered
+        self._items, self._terms, self._rows = items, terms, terms.rows
+        self._proba, self._covered = proba, covered
         known = proba[covered]
         self._balance = known.mean(axis=0) if len(known) else np.full(proba.shape[1], 1 / proba.shape[1])
 
@@ -154,42 +192,24 @@ class _Pool:
         return sorted(found, key=lambda each: -each[0])
 
     def _words(self) -> list[tuple[float, dict[str, Any], NDArray[np.bool_]]]:
-        if self._items.text is None:
+        matrix = self._terms.matrix
+        if matrix is None:
             return []
-        from sklearn.feature_extraction.text import CountVectorizer  # noqa: PLC0415  # slow to import
-
-        values = self._items.columns[self._items.text]
-        texts = [as_text(values[i]) for i in self._rows]
-        counter = CountVectorizer(
-            binary=True,
-            ngram_range=(1, 2),
-            min_df=_FEWEST_MATCHES,
-            max_features=_MOST_TERMS,
-            token_pattern=_WORD.pattern,
-            dtype=np.float64,
-        )
-        try:
-            matrix = counter.fit_transform(texts).tocsc()
-        except ValueError:  # no word occurs often enough
-            return []
-        names = counter.get_feature_names_out()
         n_covered = np.asarray(matrix.T @ self._covered.astype(np.float64))
         mass = np.asarray(matrix.T @ (self._proba * self._covered[:, None]))
         n_matches = np.asarray(matrix.sum(axis=0)).ravel()
         scores, labels = self._score(n_matches, n_covered, mass)
         best = np.argsort(-scores, kind="stable")[: 20 * _MOST]
         found = []
-        for t in best.tolist():
-            matches = np.zeros(len(self._rows), bool)
-            matches[matrix.indices[matrix.indptr[t] : matrix.indptr[t + 1]]] = True
+        for term in best.tolist():
             source = {
                 "kind": "keywords",
-                "words": [str(names[t])],
-                "label": int(labels[t]),
+                "words": [self._terms.names[term]],
+                "label": int(labels[term]),
                 "whole_words": True,
                 "ignore_case": True,
             }
-            found.append((float(scores[t]), source, matches))
+            found.append((float(scores[term]), source, self._terms.matches(term)))
         return found
 
     def _thresholds(self) -> list[tuple[float, dict[str, Any], NDArray[np.bool_]]]:
@@ -222,7 +242,7 @@ class _Pool:
     def _score(
         self, n_matches: NDArray[Any], n_covered: NDArray[Any], mass: NDArray[Any]
     ) -> tuple[NDArray[np.float64], NDArray[np.intp]]:
-        """Return how useful candidates are, and their classes.
+        """Return how useful candidates are, and their classes; 0 for those that are not suggested.
 
         A candidate is useful if its class is clearly more frequent on its items than elsewhere, and if it
         votes on many items without votes; items with votes count a quarter.
@@ -232,13 +252,12 @@ class _Pool:
         balance = self._balance[None]
         lift = (share - balance) / (1 - np.minimum(balance, 0.99))
         labels = lift.argmax(axis=1).astype(np.intp)
-        at = np.arange(len(labels))
-        precision = share[at, labels]
+        precision = np.take_along_axis(share, labels[:, None], axis=1)[:, 0]
         low = np.asarray(wilson(precision, n)[0])
-        above = np.maximum(low - np.maximum(balance[0, labels], 0.5), 0)
-        enough = n_covered >= _FEWEST_MATCHES
-        value = np.sqrt((n_matches - n_covered) + 0.25 * n_covered)
-        return np.where(enough, above * value, 0), labels
+        above = np.maximum(low - np.maximum(self._balance[labels], 0.5), 0) ** 2
+        usable = (n_covered >= _FEWEST_MATCHES) & (precision >= _LEAST_PRECISION)
+        votes = np.sqrt((n_matches - n_covered) + 0.25 * n_covered)
+        return np.where(usable, above * votes, 0), labels
 
     def assess(
         self,
@@ -252,7 +271,7 @@ class _Pool:
         with_votes = matches & self._covered
         n = int(np.count_nonzero(with_votes))
         precision = float(self._proba[with_votes, source["label"]].mean()) if n else 0.0
-        low, high = (float(each) for each in wilson(precision, max(n, 1)))
+        low, high = (float(each) for each in wilson(np.array(precision), np.array(max(n, 1))))
         total = int(np.count_nonzero(matches))
         overlap = [
             (entry.id, float(np.count_nonzero(matches & (column >= 0)) / max(total, 1)))

@@ -8,14 +8,15 @@ and started again, and the rule gets an error.
 from __future__ import annotations
 
 import contextlib
-import importlib.util
-import multiprocessing
-import multiprocessing.connection
-import signal
+import os
+import pickle
+import subprocess
+import sys
 import threading
-import time
+import types
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
+from pathlib import Path
 from typing import Any, Literal, TypeAlias
 
 import numpy as np
@@ -29,7 +30,7 @@ from flyingsquid.votes.codes import ABSTAIN
 
 CHUNK = 5_000
 """Items per chunk, and the unit of progress."""
-PATTERN_SECONDS, FUNCTION_SECONDS, START_SECONDS = 5.0, 60.0, 60.0
+PATTERN_SECONDS, FUNCTION_SECONDS, START_SECONDS = 5.0, 60.0, 120.0
 
 
 @dataclass(eq=False)
@@ -85,9 +86,9 @@ class Worker:
         self._jobs: list[Job] = []
         self._changed = threading.Condition()
         self._closed = False
-        self._process: Any = None
-        self._pipe: Any = None
+        self._process: subprocess.Popen[bytes] | None = None
         self._sent: set[tuple[Any, ...]] = set()
+        self._is_ready = False
         self._thread = threading.Thread(target=self._run, name="flyingsquid-studio-worker", daemon=True)
         self._thread.start()
 
@@ -116,8 +117,6 @@ class Worker:
     # ------------------------------------------------------------------ the thread
 
     def _run(self) -> None:
-        if hasattr(signal, "pthread_sigmask"):  # Ctrl-C is for the server; the process inherits this
-            signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGINT})
         with contextlib.suppress(OSError, EOFError):  # tried again for the first job
             self._ensure()
         while True:
@@ -165,43 +164,78 @@ class Worker:
         job.done = stop
 
     def _ask(self, job: Job, start: int, stop: int) -> bytes | str | list[str]:
-        self._ensure()
-        if job.source["kind"] == "list":
-            self._pipe.send(("list", job.source))
-            return self._receive(job.seconds)
-        place = (job.source.get("column") if job.classes == () else "", start)
-        values = None if place in self._sent else job.chunk_of(start, stop)
-        self._pipe.send(("apply", job.source, job.classes, place, values))
-        self._sent.add(place)
-        return self._receive(job.seconds)
+        process = self._ensure()
+        if not self._is_ready:  # importing takes seconds on a busy machine, which no rule should pay for
+            _exchange(process, None, START_SECONDS)
+            self._is_ready = True
+        place, values = None, None
+        if job.source["kind"] != "list":
+            place = (job.source.get("column") if job.classes == () else "", start)
+            values = None if place in self._sent else job.chunk_of(start, stop)
+            self._sent.add(place)
+        return _exchange(process, (job.source, job.classes, place, values), job.seconds)
 
-    def _receive(self, seconds: float) -> Any:
-        if not self._pipe.poll(seconds):
-            raise TimeoutError
-        return self._pipe.recv()
-
-    def _ensure(self) -> None:
-        """Start the process if there is none."""
-        if self._closed or (self._process is not None and self._process.is_alive()):
-            return
-        # Not "fork": the server has threads.
-        context = multiprocessing.get_context("spawn")
-        self._pipe, theirs = context.Pipe()
-        self._process = context.Process(target=_serve, args=(theirs,), daemon=True)
-        self._process.start()
-        theirs.close()
-        self._sent = set()
-        deadline = time.monotonic() + START_SECONDS
-        while not self._pipe.poll(0.1):
-            if self._closed or time.monotonic() > deadline or not self._process.is_alive():
-                raise OSError("the process did not start")
-        self._pipe.recv()
+    def _ensure(self) -> subprocess.Popen[bytes]:
+        """Return the process, started if there is none."""
+        with self._changed:  # so that close() finds every process
+            if self._closed:
+                raise EOFError
+            if self._process is not None and self._process.poll() is None:
+                return self._process
+            # A new session, because Ctrl-C is for the server, which then ends the process.
+            self._process = subprocess.Popen(
+                [sys.executable, "-c", "from flyingsquid.studio.worker import serve; serve()"],
+                stdin=subprocess.PIPE,
+                stdout=subprocess.PIPE,
+                start_new_session=True,
+                env={**os.environ, "PYTHONPATH": os.pathsep.join(path for path in sys.path if path)},
+            )
+            self._sent, self._is_ready = set(), False
+            return self._process
 
     def _kill(self) -> None:
-        process, self._process = self._process, None
+        with self._changed:
+            process, self._process = self._process, None
         if process is not None:
             process.kill()
-            process.join(timeout=5)
+            for pipe in (process.stdin, process.stdout):
+                if pipe is not None:
+                    with contextlib.suppress(OSError):
+                        pipe.close()
+            process.wait()
+
+
+def _exchange(process: subprocess.Popen[bytes], request: Any, seconds: float) -> Any:
+    """Send a request and return the answer.
+
+    Raises
+    ------
+    TimeoutError
+        If there is no answer in time; the process was killed.
+    EOFError, OSError
+        If the process ended.
+    """
+    if process.stdin is None or process.stdout is None:
+        raise EOFError
+    late = threading.Event()
+
+    def end() -> None:
+        late.set()
+        process.kill()
+
+    timer = threading.Timer(seconds, end)
+    timer.daemon = True
+    timer.start()
+    try:
+        pickle.dump(request, process.stdin)
+        process.stdin.flush()
+        return pickle.load(process.stdout)  # written by our own process
+    except (EOFError, OSError, pickle.UnpicklingError) as error:
+        if late.is_set():
+            raise TimeoutError from error
+        raise EOFError from error
+    finally:
+        timer.cancel()
 
 
 # ---------------------------------------------------------------------- the process
@@ -209,24 +243,28 @@ class Worker:
 _Modules: TypeAlias = dict[tuple[str, float], dict[str, LabelingFunction]]
 
 
-def _serve(pipe: multiprocessing.connection.Connection) -> None:
-    """Answer requests until the other side is gone."""
-    signal.signal(signal.SIGINT, signal.SIG_IGN)
+def serve() -> None:
+    """Answer requests on standard input until it ends. What user code prints goes to standard error."""
+    requests = sys.stdin.buffer
+    answers = os.fdopen(os.dup(1), "wb")
+    os.dup2(2, 1)
     known: dict[Any, list[Any]] = {}
     modules: _Modules = {}
-    pipe.send("ready")
     while True:
         try:
-            command, *arguments = pipe.recv()
-        except (EOFError, OSError):
+            request = pickle.load(requests)
+        except EOFError:
             return
-        if command == "apply":
-            source, classes, place, values = arguments
+        source, classes, place, values = request or ({"kind": "start"}, (), ("", 0), None)
+        answer: Any = []
+        if source["kind"] == "list":
+            answer = _list(source, modules)
+        elif source["kind"] != "start":
             if values is not None:
                 known[place] = values
-            pipe.send(_answer(source, classes, known[place], place[1], modules))
-        elif command == "list":
-            pipe.send(_list(arguments[0], modules))
+            answer = _answer(source, classes, known[place], place[1], modules)
+        pickle.dump(answer, answers)
+        answers.flush()
 
 
 def _answer(
@@ -264,17 +302,20 @@ def match(source: dict[str, Any], values: Sequence[str | None]) -> NDArray[np.in
     >>> match({"kind": "regex", "pattern": "a+", "ignore_case": True}, ["Aa", "b", None]).tolist()
     [1, -1, -1]
     """
-    votes = pattern_function(source)(list(values))
-    return np.array([ABSTAIN if vote is None else 1 for vote in votes], np.int16)
+    codes = np.full(len(values), ABSTAIN, np.int16)
+    present = [i for i, value in enumerate(values) if value is not None]
+    if present:
+        votes = pattern_function(source)([values[i] for i in present])
+        codes[present] = [ABSTAIN if vote is None else 1 for vote in votes]
+    return codes
 
 
 def read_functions_of_file(path: str) -> dict[str, LabelingFunction]:
     """Execute a Python file, which is trusted code, and return its labeling functions by name."""
-    spec = importlib.util.spec_from_file_location("flyingsquid_studio_functions", path)
-    if spec is None or spec.loader is None:
-        raise LabelingError(f"{path} must be a Python file.")
-    module = importlib.util.module_from_spec(spec)
-    spec.loader.exec_module(module)
+    # Not importlib, which writes bytecode and reuses it for a file that changed within a second.
+    module = types.ModuleType(Path(path).stem)
+    module.__file__ = path
+    exec(compile(Path(path).read_bytes(), path, "exec"), vars(module))
     found = vars(module).items()
     return {name: value for name, value in found if isinstance(value, LabelingFunction)}
 

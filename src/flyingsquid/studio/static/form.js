@@ -67,7 +67,8 @@ function freeFunctions(state) {
 }
 
 function fill(state) {
-  const texts = columnsOf(state, "text");
+  // Rules about identifiers are rarely meant.
+  const texts = columnsOf(state, "text").filter(([name]) => name !== state.data.id_column);
   const numbers = columnsOf(state, "number");
   const columns = freeColumns(state);
   const functions = freeFunctions(state);
@@ -223,7 +224,8 @@ function showPreview(source, found) {
 function describeExample(source, item, wanted) {
   const shown = marked(item.text || "", wanted, { around: 110 });
   if (source.kind !== "comparison" || !item.fields) return shown;
-  return [h("b", {}, `${source.column} ${item.fields[source.column]}`), " ", ...shown];
+  const number = h("b", {}, `${source.column} ${item.fields[source.column]}`);
+  return [number, " ", ...(item.text ? shown : [`(item ${item.id ?? item.index})`])];
 }
 
 async function send(event) {

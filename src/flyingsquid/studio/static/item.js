@@ -7,6 +7,7 @@ import { marked } from "./text.js";
 import { store } from "./store.js";
 
 const MAX_CHIPS = 8;
+const MAX_FIELDS = 8;
 const MAX_BUTTONS = 9;
 
 /** Make an empty element for an item. `on` has the functions `select(index)`, `toggle(index)`. */
@@ -63,9 +64,10 @@ export const nameOf = (item) => String(item.id ?? item.index);
 
 function drawText(item, search) {
   if (item.text) return marked(item.text, search ? [search] : []);
-  // Items without text show their fields instead.
-  const shown = Object.entries(item.fields || {}).slice(0, 8);
-  const text = shown.map(([name, content]) => `${name}: ${content ?? "–"}`).join(" · ");
+  // Items without text show their fields instead; votes are shown below them.
+  const votes = new Set(store.state.data.columns.filter(({ type }) => type === "vote").map(({ name }) => name));
+  const shown = Object.entries(item.fields || {}).filter(([name]) => !votes.has(name)).slice(0, MAX_FIELDS);
+  const text = shown.map(([name, content]) => `${name}: ${content || "–"}`).join(" · ");
   return [h("span", { class: "soft" }, text || "(empty)")];
 }
 
@@ -192,7 +194,8 @@ function drawContributions(item, lines) {
   const rows = lines.map((line) => {
     const width = `${(Math.abs(line.log_odds) / largest) * 50}%`;
     const isFor = line.log_odds >= 0;
-    const bar = h("i", { class: isFor ? "" : "bad", style: { [isFor ? "left" : "right"]: "50%", width } });
+    const color = (line.vote ?? null) === null ? "" : hue(line.vote);
+    const bar = h("i", { class: color, style: { [isFor ? "left" : "right"]: "50%", width } });
     return h(
       "tr",
       {},

@@ -8,6 +8,7 @@ import { act, onState, store } from "./store.js";
 const PAGE = 50;
 const NEXT = 10;
 const SEARCH_MS = 200;
+const SLOW_MS = 400;
 const FILTERS = {
   all: ["All", "All items"],
   next: ["Label next", "Items whose gold labels would help most"],
@@ -34,7 +35,7 @@ const list = { items: [], sources: [], total: 0 };
 const open = new Set();
 const latest = superseding();
 let current = null;
-/** Whether a change of the project may have changed which items the list has. */
+/** Whether other items than those of the list have to be shown: they are not loaded yet. */
 let reload = false;
 
 /* What is shown is kept in the address, so that it survives a reload. */
@@ -77,11 +78,23 @@ function votingSources() {
   return store.state.sources.filter((row) => row.enabled && row.status === "ready").map((row) => row.id);
 }
 
-async function load(path = address()) {
-  const slow = setTimeout(() => $("item-list").setAttribute("aria-busy", "true"), 300);
+let newest = null;
+
+/** Load items and show them. A call that a newer one supersedes ends with the newer one. */
+function load(path = address()) {
+  newest = fetchItems(path);
+  return newest;
+}
+
+async function fetchItems(path) {
+  const slow = setTimeout(() => {
+    $("item-list").setAttribute("aria-busy", "true");
+    setText($("items-count"), "Loading…");
+  }, SLOW_MS);
   try {
     const answer = await latest.run((signal) => get(path, signal));
     list.items = answer.items;
+    if (path === address()) reload = false;
     for (const item of list.items) if (unsaved.has(item.index)) item.gold = unsaved.get(item.index);
     list.sources = answer.sources || votingSources();
     if (view.filter === "next") list.total = answer.items.length;
@@ -89,11 +102,11 @@ async function load(path = address()) {
     setError($("items-error"), "");
     if (!list.items.length && view.offset && list.total) {
       view.offset = Math.floor((list.total - 1) / PAGE) * PAGE;
-      return await load();
-    }
-    render();
+      await load();
+    } else render();
   } catch (error) {
-    if (!isAbort(error)) setError($("items-error"), error.message);
+    if (isAbort(error)) await newest;
+    else setError($("items-error"), error.message);
   } finally {
     clearTimeout(slow);
     $("item-list").removeAttribute("aria-busy");
@@ -104,6 +117,7 @@ async function load(path = address()) {
 async function change(values, { keepOffset = false } = {}) {
   Object.assign(view, keepOffset ? {} : { offset: 0 }, values);
   open.clear();
+  reload = true;
   remember();
   renderFilters();
   await load();
@@ -114,9 +128,7 @@ async function change(values, { keepOffset = false } = {}) {
 
 /** Update the list. After a gold label the items stay where they are. */
 const follow = debounce(() => {
-  const inPlace = !reload || view.filter === "next";
-  reload = false;
-  if (inPlace && list.items.length) {
+  if (!reload && list.items.length) {
     const indexes = list.items.map((item) => item.index).join(",");
     load(`/api/items?filter=indexes&indexes=${indexes}&limit=${list.items.length}`);
   } else load();
@@ -218,8 +230,8 @@ function buildFilters() {
     type: "search",
     id: "search",
     class: "field grow",
-    placeholder: "Search the text",
-    "aria-label": "Search the text of the items",
+    placeholder: "Search the items",
+    "aria-label": "Search the items",
   });
   const find = debounce(() => {
     const filter = view.filter === "next" ? "all" : view.filter;
@@ -252,7 +264,8 @@ const hasSource = (state, id) => state.sources.some((row) => row.id === id);
 function changeFilter(filter) {
   const { state } = store;
   // The field may have a text that was not searched for yet.
-  const values = { filter, search: $("search").value.trim() };
+  const values = { filter, search: filter === "next" ? "" : $("search").value.trim() };
+  $("search").value = values.search;
   if (filter === "source" && !hasSource(state, view.source)) values.source = state.sources[0].id;
   change(values);
 }
@@ -396,7 +409,7 @@ export function startItems() {
     else if (previous.revision !== state.revision) {
       // A revision without a change of the project brings better estimates of the same votes.
       const isRefined = JSON.stringify(previous.history) === JSON.stringify(state.history);
-      reload ||= !isRefined && store.cause !== "set_gold";
+      reload ||= !isRefined && store.cause !== "set_gold" && view.filter !== "next";
       follow();
     }
   });

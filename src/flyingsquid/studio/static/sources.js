@@ -24,6 +24,7 @@ const NO_SOURCES =
   "Each rule votes on the items that it matches, and abstains on all others.";
 const FEW_SOURCES =
   "Accuracies can be estimated from three sources on, because the estimates compare different sources.";
+const MAX_CHIPS = 3;
 const EDITABLE = new Set(["keywords", "regex", "comparison", "similarity"]);
 
 async function attempt(row, action) {
@@ -87,9 +88,9 @@ function updateRow(row, entry) {
   box.setAttribute("aria-label", `Use ${entry.name}`);
   setText(row.querySelector(".name"), entry.name);
   const voted = votedClasses(entry);
-  const many = voted.length > 4 ? [`${count(voted.length)} classes`] : voted.map(
-    (label) => chip(label, classes[label] ?? String(label)),
-  );
+  let many = voted.map((label) => chip(label, classes[label]));
+  if (voted.length === classes.length) many = ["all classes"];
+  else if (voted.length > MAX_CHIPS) many = [plural(voted.length, "class", "classes")];
   const key = JSON.stringify([entry.name, entry.source, voted, classes]);
   const what = row.querySelector(".what");
   if (what.dataset.content !== key) {
@@ -116,10 +117,10 @@ function updateRow(row, entry) {
   setText(row.querySelector(".conflicts"), isReady ? percent(entry.conflicts) : "–");
   updateAccuracy(row.querySelector(".accuracy"), entry, classes.length);
   const pending = entry.enabled && isReady ? "…" : "–";
-  setText(row.querySelector(".effect"), entry.effect ? count(entry.effect.changed) : pending);
+  setText(row.querySelector(".effect"), entry.effect ? plural(entry.effect.changed, "label") : pending);
 }
 
-function updateAccuracy(cell, entry, n_classes) {
+function updateAccuracy(cell, entry, nClasses) {
   const key = JSON.stringify([entry.accuracy, entry.interval, entry.enabled]);
   if (cell.dataset.content === key) return;
   cell.dataset.content = key;
@@ -127,7 +128,7 @@ function updateAccuracy(cell, entry, n_classes) {
     cell.replaceChildren("–");
     return;
   }
-  const bad = entry.accuracy < 0.5 && n_classes === 2 ? "bad" : "";
+  const bad = entry.accuracy < 1 / nClasses ? "bad" : "";
   cell.replaceChildren(
     h(
       "span",
@@ -135,7 +136,7 @@ function updateAccuracy(cell, entry, n_classes) {
       percent(entry.accuracy, 0),
       entry.interval ? h("small", {}, ` ${range(entry.interval)}`) : "",
     ),
-    intervalBar(entry.accuracy, entry.interval, { chance: 1 / n_classes, other: bad }),
+    intervalBar(entry.accuracy, entry.interval, { chance: 1 / nClasses, other: bad }),
   );
 }
 
@@ -152,8 +153,14 @@ function updateProgress(row, progress, name) {
   bar.title = total ? `${count(done)} of ${plural(total, "item")}` : "Starting";
 }
 
+/** Rules first, the newest at the top, next to the form; then the columns of the file in their order. */
+function order(sources) {
+  const columns = sources.filter((entry) => entry.kind === "column");
+  return [...sources.filter((entry) => entry.kind !== "column").reverse(), ...columns];
+}
+
 function renderTable(state) {
-  reconcile($("source-rows"), state.sources, (entry) => entry.id, createRow, updateRow);
+  reconcile($("source-rows"), order(state.sources), (entry) => entry.id, createRow, updateRow);
   const n = state.sources.length;
   show(document.querySelector("table.sources"), n > 0);
   const enabled = state.sources.filter((entry) => entry.enabled).length;

@@ -1,0 +1,205 @@
+"""Votes of sources on all items, computed once and kept.
+
+Which items a rule matches does not depend on its class, so changing the class costs nothing. Patterns and
+functions are applied by a :class:`~flyingsquid.studio.worker.Worker`; other sources are computed at once.
+"""
+
+from __future__ import annotations
+
+from collections import OrderedDict
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from flyingsquid._values import format_list, format_value
+from flyingsquid.exceptions import OptionError
+from flyingsquid.studio.fitting import Codes
+from flyingsquid.studio.items import Items, as_text
+from flyingsquid.studio.rules import OPERATORS, PATTERN_KINDS, match_key, read_source
+from flyingsquid.studio.worker import FUNCTION_SECONDS, Job, Worker
+from flyingsquid.votes.codes import ABSTAIN
+
+_MOST_KEPT = 400
+_WORKER_KINDS = (*PATTERN_KINDS, "function")
+
+
+class FunctionFile:
+    """Python file of labeling functions, which is trusted code.
+
+    Attributes
+    ----------
+    name : str
+        Name of the file; empty without one.
+    functions : list of str
+    error : str or None
+        Why the file could not be executed.
+    """
+
+    def __init__(self, path: Path | None, worker: Worker) -> None:
+        self.path, self._worker = path, worker
+        self.name = "" if path is None else path.name
+        self.functions: list[str] = []
+        self.error: str | None = None
+        self.version: int | None = None
+
+    def read(self) -> bool:
+        """Execute the file in the worker if it is new or was changed; return whether it was."""
+        if self.path is None:
+            return False
+        try:
+            version = self.path.stat().st_mtime_ns
+        except OSError as error:
+            changed = self.version != 0
+            self.version, self.functions, self.error = 0, [], f"{self.name}: {error.strerror}"
+            return changed
+        if version == self.version:
+            return False
+        source = {"kind": "list", "path": str(self.path), "version": version}
+        job = Job("list", source, lambda _start, _stop: [], np.zeros(1, np.int16), seconds=FUNCTION_SECONDS)
+        self._worker.submit(job).finished.wait(2 * FUNCTION_SECONDS)
+        self.error = None if job.error is None else f"{self.name}: {job.error}"
+        self.version, self.functions = version, job.listed
+        return True
+
+
+class SourceColumns:
+    """Votes of sources.
+
+    Parameters
+    ----------
+    items : Items
+        May be replaced by items with another text column.
+    worker : Worker
+    file : FunctionFile
+    """
+
+    def __init__(self, items: Items, worker: Worker, file: FunctionFile) -> None:
+        self.items, self._worker, self._file = items, worker, file
+        self._jobs: OrderedDict[str, Job] = OrderedDict()
+        self._codes: OrderedDict[tuple[str, int], Codes] = OrderedDict()
+        self._preview: Job | None = None
+
+    def check(self, source: Any, n_classes: int) -> dict[str, Any]:
+        """Check a description, and that the column, features or function exist that it refers to."""
+        found = read_source(source, n_classes, len(self.items))
+        kind = found["kind"]
+        if kind in ("comparison", "column") and "column" not in found:
+            raise OptionError("`column` must be the name of a column; got None.", parameter="column")
+        if kind in (*PATTERN_KINDS, "comparison", "column"):
+            self.items.column(found.get("column"))
+        if kind == "comparison" and np.isnan(self.items.numbers(found["column"])).all():
+            raise OptionError(
+                f"`column` must contain numbers; got {format_value(found['column'])}.", parameter="column"
+            )
+        if kind == "similarity" and self.items.features is None:
+            raise OptionError(
+                "Similarity needs features of the items; start the studio with --features.", parameter="kind"
+            )
+        if kind == "function" and found["function"] not in self._file.functions:
+            known = format_list(self._file.functions) or "none; start the studio with --functions"
+            raise OptionError(
+                f"`function` must be a labeling function of the watched file ({known}); got "
+                f"{format_value(found['function'])}.",
+                parameter="function",
+            )
+        return found
+
+    def get(self, source: dict[str, Any], classes: tuple[str, ...]) -> Codes | None:
+        """Return the votes of a source, or None if they are being computed or failed."""
+        label = source.get("label", ABSTAIN)
+        key = self.key(source, classes)
+        if (key, label) in self._codes:
+            self._codes.move_to_end((key, label))
+            return self._codes[key, label]
+        if source["kind"] in _WORKER_KINDS:
+            job = self._job(key, self._resolve(source, classes), classes)
+            if job.status != "ready":
+                return None
+            is_function = source["kind"] == "function"
+            codes = job.codes if is_function else np.where(job.codes > 0, label, ABSTAIN)
+        else:
+            codes = self._compute(source, classes)
+        self._codes[key, label] = codes.astype(np.int8)
+        while len(self._codes) > _MOST_KEPT:
+            self._codes.popitem(last=False)
+        return self._codes[key, label]
+
+    def key(self, source: dict[str, Any], classes: tuple[str, ...]) -> str:
+        """Return a string that identifies which items a source matches."""
+        return match_key(self._resolve(source, classes))
+
+    def status(self, source: dict[str, Any], classes: tuple[str, ...]) -> dict[str, Any]:
+        """Return the status, error and progress of a source, as JSON values."""
+        if source["kind"] == "function" and self._file.error is not None:
+            return {"status": "error", "error": self._file.error, "progress": None}
+        job = self._jobs.get(self.key(source, classes)) if source["kind"] in _WORKER_KINDS else None
+        if job is None:
+            return {"status": "ready", "error": None, "progress": None}
+        progress = [job.done, job.total] if job.status == "working" else None
+        return {"status": job.status, "error": job.error, "progress": progress}
+
+    def preview(self, source: dict[str, Any], kept: set[str]) -> Job:
+        """Apply a pattern before other jobs; replaces the last preview unless its key is in ``kept``."""
+        key = self.key(source, ())
+        last = self._preview
+        if last is not None and last.status == "working" and last.key not in kept | {key}:
+            self._worker.cancel(last)
+            self._jobs.pop(last.key, None)
+        self._preview = self._job(key, self._resolve(source, ()), (), urgent=True)
+        return self._preview
+
+    def _resolve(self, source: dict[str, Any], classes: tuple[str, ...]) -> dict[str, Any]:
+        """Return a description that identifies the votes: with its column, or the version of its file."""
+        if source["kind"] in PATTERN_KINDS:
+            return {"column": self.items.text, **source}
+        if source["kind"] == "column":
+            return {**source, "classes": list(classes)}
+        if source["kind"] == "function":
+            version = {"path": str(self._file.path), "version": self._file.version}
+            return {**source, **version, "classes": list(classes)}
+        return source
+
+    def _job(
+        self, key: str, source: dict[str, Any], classes: tuple[str, ...], *, urgent: bool = False
+    ) -> Job:
+        """Return the application of a source to all items, started now or earlier."""
+        if key in self._jobs:
+            self._jobs.move_to_end(key)
+            return self._jobs[key]
+        codes = np.full(len(self.items), ABSTAIN, np.int16)
+        if source["kind"] == "function":
+            job = Job(key, source, self._records, codes, classes=classes, seconds=FUNCTION_SECONDS)
+        else:
+            values = self.items.column(source["column"])
+
+            def texts(start: int, stop: int) -> list[Any]:
+                return [each if each is None else as_text(each) for each in values[start:stop]]
+
+            job = Job(key, source, texts, codes, urgent=urgent)
+        self._jobs[key] = job
+        while len(self._jobs) > _MOST_KEPT:
+            self._worker.cancel(self._jobs.popitem(last=False)[1])
+        return self._worker.submit(job)
+
+    def _records(self, start: int, stop: int) -> list[dict[str, Any]]:
+        table = self.items.columns
+        rows = zip(*(values[start:stop] for values in table.values()), strict=True)
+        return [dict(zip(table, row, strict=True)) for row in rows]
+
+    def _compute(self, source: dict[str, Any], classes: tuple[str, ...]) -> Any:
+        """Return votes that need no pattern and no code of the user."""
+        items = self.items
+        if source["kind"] == "column":
+            place = {name: k for k, name in enumerate(classes)}
+            values = items.column(source["column"])
+            found = (place.get(as_text(value).strip(), ABSTAIN) for value in values)
+            return np.fromiter(found, np.int8, len(items))
+        if source["kind"] == "comparison":
+            numbers = items.numbers(source["column"])
+            matches = OPERATORS[source["operator"]](numbers, source["value"]) & ~np.isnan(numbers)
+        elif items.features is None:  # the project was made with features
+            matches = np.zeros(len(items), bool)
+        else:
+            matches = items.features @ items.features[source["item"]] >= source["at_least"]
+        return np.where(matches, source["label"], ABSTAIN)
