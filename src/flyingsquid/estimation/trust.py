@@ -8,7 +8,7 @@ misfit.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 from numpy.typing import NDArray
@@ -21,8 +21,8 @@ from flyingsquid.moments import Moments, PairAgreement
 
 Array = NDArray[np.float64]
 # Prior probability that the tables are adequate: a trade-off between simulated votes (higher) and real ones
-# (lower). Trust if nothing can be tested, as with three sources that always vote.
-_PRIOR, _UNTESTED = 0.3, 0.1
+# (lower).
+_PRIOR = 0.3
 # A residual correlation of pairs of this size means that tables are wrong (plateau: .05 to .2); of this size,
 # that the misfit of single pairs is negligible (.01 to .03).
 _WRONG, _NEGLIGIBLE = 0.1, 0.02
@@ -32,8 +32,6 @@ _OVERSTATED = 0.05
 _LEAST_MEAN, _MOST_MEAN = 0.001, 0.02
 MOST_FROM_PAIRS = 0.8
 """Highest trust from counts of pairs, which do not show a dependence that all sources share."""
-# If this share of all pairs is dependent, they are not exceptions, and the tables do not apply.
-_MANY_DEPENDENT = 0.25
 # Abstention is tested for sources with a coverage in this range, for classes with at least this many votes,
 # and if there are at least this many sources.
 _LEAST_COVERAGE, _MOST_COVERAGE, _UNUSUAL_VOTES, _FEWEST_SOURCES = 0.02, 0.98, 10.0, 3
@@ -127,7 +125,7 @@ def _trust(
     np.fill_diagonal(tested, False)
     upper = np.triu(tested, 1)
     n_tested = max(int(upper.sum()) - int(tested.any(axis=1).sum()), 0)
-    against: float | None
+    found, against = Trust(0.0), abstained
     if n_tested:
         residual = (pairs.agreement - predicted)[upper]
         spread = np.maximum(variance[upper], 0.25)
@@ -144,15 +142,10 @@ def _trust(
             float(np.mean(spare**2 / spread)),
             votes_per_item(moments, weights),
         )
-        found = Trust(1.0, shared_errors, misfit, n_tested)
-    else:
-        against, found = abstained, Trust(1.0)
-    voting = several & (np.asarray(moments.vote_counts).sum(axis=1) > 0)
-    untested = _UNTESTED if voting.sum() >= _FEWEST_SOURCES else 0.0  # fewer do not determine tables
-    share = untested if against is None else min(most, probability_adequate(against))
-    all_pairs = max(voting.sum() * (voting.sum() - 1) / 2, 1)
-    share /= 1 + (dependence.n_pairs / all_pairs / _MANY_DEPENDENT) ** 8
-    return Trust(float(share), found.shared_errors, found.misfit, found.n_tested)
+        found = Trust(0.0, shared_errors, misfit, n_tested)
+    if against is None:  # nothing could be tested, as with three sources that always vote
+        return found
+    return replace(found, share=min(most, probability_adequate(against)))
 
 
 def probability_adequate(against: float) -> float:

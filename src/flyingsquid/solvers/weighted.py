@@ -42,6 +42,10 @@ _MOST_KEPT = 1 << 22
 # dependence discounted, have more than this share. Then none of 240 random panels of LLMBar is recommended
 # with a loss (without this rule: one), and none of 204 datasets derived from the design half (two).
 _FEW_DEPENDENT, _PASSED = 0.05, 0.9
+# Independence counts as tested if there are so many pairs beyond the number of sources, or if abstentions show
+# that the tables can be trusted. Four sources leave two pairs: 2 of 520 random panels of LLMBar were
+# recommended with a loss, both with four judges.
+_FEWEST_TESTED, _TRUSTED = 3, 0.5
 
 
 @dataclass(frozen=True)
@@ -117,7 +121,7 @@ def weighted_fit(
         concerns=(*silent_sources_concern(moments), *concerns),
         mixture=found.mixture,
         groups=np.arange(moments.n_sources) if groups is None else groups,
-        is_tested=(trust.n_tested > 0 or trust.share > 0.5) and is_accounted_for,
+        is_tested=(trust.n_tested >= _FEWEST_TESTED or trust.share > _TRUSTED) and is_accounted_for,
         second_factor=found.dependence.second_factor,
     )
 
