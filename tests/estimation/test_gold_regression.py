@@ -27,14 +27,26 @@ def test_approximate_leave_one_out_is_close_to_exact(n_classes, m):
     labels, codes, y = drawn(40, n_classes, m)
     features = gold_regression._Features.of(labels, OneHot.of(codes, n_classes))
     start, scales, share = features.start(), features.scales(0.3, 0.4), np.ones(40)
-    _, left_out = gold_regression._fit(features.values, y, share, scales, start)
+    left_out = gold_regression._fit(features.values, y, share, scales, start).left_out
     exact = []
     for i in range(40):
         kept = np.arange(40) != i
-        theta, _ = gold_regression._fit(features.values[kept], y[kept], share[kept], scales, start)
-        exact.append(features.values[i] @ theta)
+        without = gold_regression._fit(features.values[kept], y[kept], share[kept], scales, start)
+        exact.append(features.values[i] @ without.coefficients)
     loss, expected = (gold_regression._log_loss(np.array(z), y).mean() for z in (left_out, exact))
     assert loss == pytest.approx(expected, rel=0.05)
+
+
+def test_evidence_is_the_probability_of_the_labels_under_the_prior():
+    """One intercept: the integral over its Gaussian prior, by quadrature."""
+    y = np.array([0, 1, 1, 1, 0, 1, 1, 0, 1, 1])
+    features = np.zeros((10, 2, 1))
+    features[:, 1, 0] = 0.7  # its prior standard deviation
+    found = gold_regression._newton(features, np.zeros((10, 2)), y, np.ones(10))
+    nodes, weights = np.polynomial.hermite_e.hermegauss(60)
+    p = 1 / (1 + np.exp(-0.7 * nodes))
+    exact = np.log(weights @ (p ** y.sum() * (1 - p) ** (10 - y.sum())) / np.sqrt(2 * np.pi))
+    assert found.evidence == pytest.approx(exact, abs=0.02)
 
 
 def test_both_spaces_give_the_same_leave_one_out():
@@ -45,7 +57,8 @@ def test_both_spaces_give_the_same_leave_one_out():
     small = gold_regression._newton(features, features[:, :, 0], y, share)
     padded = np.concatenate([features, np.zeros((30, 9, 10))], axis=2)
     large = gold_regression._newton(padded, features[:, :, 0], y, share)
-    np.testing.assert_allclose(small[1], large[1], atol=1e-9)
+    np.testing.assert_allclose(small.left_out, large.left_out, atol=1e-9)
+    assert small.evidence == pytest.approx(large.evidence)
 
 
 def test_more_coefficients_than_logits_change_nothing_but_the_speed():
@@ -55,8 +68,9 @@ def test_more_coefficients_than_logits_change_nothing_but_the_speed():
     assert features.values.shape[2] > 24
     reduced = gold_regression._fit(features.values, y, share, scales, start)
     plain = gold_regression._newton(features.values * scales, features.values @ start, y, share)
-    np.testing.assert_allclose(reduced[0] - start, scales * plain[0], atol=1e-5)
-    np.testing.assert_allclose(reduced[1], plain[1], atol=1e-5)
+    np.testing.assert_allclose(reduced.coefficients - start, scales * plain.coefficients, atol=1e-5)
+    np.testing.assert_allclose(reduced.left_out, plain.left_out, atol=1e-5)
+    assert reduced.evidence == pytest.approx(plain.evidence)
 
 
 @pytest.mark.parametrize("n_classes", [2, 3])
@@ -77,10 +91,11 @@ def test_a_weight_of_two_is_an_item_twice_in_the_fit():
     features = gold_regression._Features.of(labels, OneHot.of(codes, 2))
     scales, start, share = features.scales(0.3, 0.4), features.start(), np.ones(40)
     share[:10] = 2.0
-    weighted, _ = gold_regression._fit(features.values, y, share, scales, start)
+    weighted = gold_regression._fit(features.values, y, share, scales, start)
     twice = np.r_[np.arange(40), np.arange(10)]
-    repeated, _ = gold_regression._fit(features.values[twice], y[twice], np.ones(50), scales, start)
-    np.testing.assert_allclose(weighted, repeated, atol=1e-5)
+    repeated = gold_regression._fit(features.values[twice], y[twice], np.ones(50), scales, start)
+    np.testing.assert_allclose(weighted.coefficients, repeated.coefficients, atol=1e-5)
+    assert weighted.evidence == pytest.approx(repeated.evidence)
 
 
 def test_the_number_of_coefficients_is_bounded(monkeypatch):

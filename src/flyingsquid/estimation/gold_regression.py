@@ -1,15 +1,17 @@
-"""Correct label-free posteriors by gold labels: multinomial logistic regression with leave-one-out weights.
+"""Correct label-free posteriors by gold labels: Bayesian multinomial logistic regression.
 
-The label-free posterior is the prior: a ridge penalty pulls its coefficient to 1 and everything else to 0.
+The label-free posterior is the prior: a Gaussian law pulls its coefficient to 1 and everything else to 0.
 Candidates differ in how much votes of single sources may change the log odds; one of them changes nothing.
-Their coefficients are averaged, weighted by the likelihood of each gold label under a fit without it. So a
-few labels change little, and no candidate has to be selected.
+Their coefficients are averaged, weighted by the probability of the gold labels under each candidate before
+any label is seen (the evidence, by Laplace's approximation). So a few labels change little, and no candidate
+has to be selected.
 """
 
 from __future__ import annotations
 
 from dataclasses import dataclass
 from itertools import product
+from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -23,10 +25,9 @@ Array = NDArray[np.float64]
 FEWEST_LABELS = 5
 """Fewer gold labels than this are not used."""
 # Prior standard deviations of the coefficients of the posterior, the vote share and the intercepts, and of
-# those of votes: one candidate for each pair. Learning curves on design datasets hardly change with either
-# (docs/quality/gold.md). The confusion counts like the votes: with twice the deviation, `crowd_adult` would
-# lose 1.4 points at 100 labels.
-_CALIBRATION, _VOTES = (0.3, 1.0), (0.0, 0.05, 0.15, 0.4, 0.8)
+# those of votes and the confusion: one candidate for each pair. With more values of either, learning curves
+# on design datasets change by less than 0.1 points and 0.001 nats (docs/design/0009-default.md).
+_CALIBRATION, _VOTES = (0.3, 1.0), (0.0, 0.1, 0.4, 1.6)
 # Floating-point operations of one pass, and cells of the features: they bound the number of coefficients.
 _MOST_OPERATIONS, _MOST_CELLS = 1 << 29, 1 << 24
 _MOST_PASSES, _TOLERANCE, _LEAST_STEP = 50, 1e-7, 1e-6
@@ -121,29 +122,31 @@ def fit_correction(
 
     Notes
     -----
-    Newton's method on the penalized likelihood. Without item i, its logits are, by one Newton step,
-    z + J (I - S J)^-1 (p - y), where J is the covariance of the logits z by the curvature at the optimum, and
-    S = diag(p) - p p' (Rad and Maleki 2020). If there are more coefficients than logits, the features are
-    replaced by coordinates in the space that they span, which does not change the penalty.
+    Newton's method on the penalized likelihood. The log evidence is its value at the optimum minus half of
+    the log determinant of its curvature there, in units of the prior (MacKay 1992).
+
+    Scores of the gold labels leave out one of them at a time. Without item i, its logits are, by one Newton
+    step, z + J (I - S J)^-1 (p - y), where J is the covariance of the logits z by the curvature at the
+    optimum, and S = diag(p) - p p' (Rad and Maleki 2020). If there are more coefficients than logits, the
+    features are replaced by coordinates in the space that they span, which does not change the penalty.
     """
     share = np.ones(len(gold)) if weights is None else np.asarray(weights, np.float64)
     features = _Features.of(labels, cast)
     start = features.start()
-    found, logits = [start], [features.values @ start]
-    for scales in product(_CALIBRATION, _VOTES if features.has_votes else _VOTES[:1]):
-        coefficients, left_out = _fit(features.values, gold, share, features.scales(*scales), start)
-        found.append(coefficients)
-        logits.append(left_out)
-    losses = share * np.array([_log_loss(z, gold) for z in logits])
-    # A priori, no correction is as probable as all other candidates together.
-    scores = -losses.sum(axis=1)
-    scores[0] += np.log(len(found) - 1)
-    mean = _softmax(scores) @ np.array(found)
-    # The weights for an item are computed without its own score.
-    without_own = _softmax((losses + scores[:, None]).T)
-    crossed = np.einsum("nc,cnk->nk", without_own, np.array(logits))
+    unchanged = features.values @ start
+    grid = product(_CALIBRATION, _VOTES if features.has_votes else _VOTES[:1])
+    found = [
+        _Candidate(start, unchanged, -float(share @ _log_loss(unchanged, gold))),
+        *(_fit(features.values, gold, share, features.scales(*scales), start) for scales in grid),
+    ]
+    evidence = np.array([each.evidence for each in found])
+    mean = _softmax(evidence) @ np.array([each.coefficients for each in found])
+    # Without one label, the log evidence is smaller by the log probability of that label given the others.
+    left_out = np.array([each.left_out for each in found])
+    losses = share * np.array([_log_loss(z, gold) for z in left_out])
+    crossed = np.einsum("nc,cnk->nk", _softmax((evidence[:, None] + losses).T), left_out)
     counts = cast.class_sums(np.ones((cast.n_sources, labels.shape[1])))
-    effect = _effect(crossed, logits[0], counts, gold, share)
+    effect = _effect(crossed, unchanged, counts, gold, share)
     return GoldCorrection(features.correction(mean), effect)
 
 
@@ -242,10 +245,16 @@ def _most_active(cast: OneHot, most: int) -> NDArray[np.intp]:
 # ---------------------------------------------------------------------- regression
 
 
-def _fit(
-    features: Array, gold: NDArray[np.intp], share: Array, scales: Array, start: Array
-) -> tuple[Array, Array]:
-    """Return coefficients (d,), and logits (n, K) of every item by a fit without it."""
+class _Candidate(NamedTuple):
+    """A fit: coefficients (d,), logits (n, K) of every item by a fit without it, and the log evidence."""
+
+    coefficients: Array
+    left_out: Array
+    evidence: float
+
+
+def _fit(features: Array, gold: NDArray[np.intp], share: Array, scales: Array, start: Array) -> _Candidate:
+    """Fit the coefficients whose prior standard deviations ``scales`` are not 0."""
     n, n_classes, _ = features.shape
     used = scales > 0
     offset = features @ start
@@ -257,14 +266,14 @@ def _fit(
         values, vectors = np.sqrt(values[kept]), vectors[:, kept]
         back = scaled.T @ (vectors / values)
         scaled = vectors * values
-    moved, left_out = _newton(scaled.reshape(n, n_classes, -1), offset, gold, share)
+    moved = _newton(scaled.reshape(n, n_classes, -1), offset, gold, share)
     coefficients = start.copy()
-    coefficients[used] += scales[used] * (moved if back is None else back @ moved)
-    return coefficients, left_out
+    coefficients[used] += scales[used] * (moved.coefficients if back is None else back @ moved.coefficients)
+    return moved._replace(coefficients=coefficients)
 
 
-def _newton(features: Array, offset: Array, gold: NDArray[np.intp], share: Array) -> tuple[Array, Array]:
-    """Minimize the penalized log loss; return coefficients and leave-one-out logits."""
+def _newton(features: Array, offset: Array, gold: NDArray[np.intp], share: Array) -> _Candidate:
+    """Minimize the log loss plus half of the squared coefficients."""
     _, n_classes, d = features.shape
     truth = np.zeros_like(offset)
     truth[np.arange(len(gold)), gold] = 1.0
@@ -287,18 +296,20 @@ def _newton(features: Array, offset: Array, gold: NDArray[np.intp], share: Array
         theta, logits, value = tried, moved, new
     p = _softmax(logits)
     residuals = share[:, None] * (p - truth)
-    inverse = np.linalg.inv(_curvature(features, p, share))
+    curvature = _curvature(features, p, share)
+    evidence = -value - float(np.linalg.slogdet(curvature)[1]) / 2
+    inverse = np.linalg.inv(curvature)
     if d < n_classes:  # the same computation in the smaller space
         means = np.einsum("nk,nkd->nd", p, features)
         own = np.swapaxes(features, 1, 2) @ (p[:, :, None] * features) - means[:, :, None] * means[:, None, :]
         own *= share[:, None, None]
         pulled = np.einsum("nk,nkd->nd", residuals, features) @ inverse
         back = np.linalg.solve(np.eye(d) - inverse @ own, pulled[:, :, None])
-        return theta, logits + (features @ back)[:, :, 0]
+        return _Candidate(theta, logits + (features @ back)[:, :, 0], evidence)
     spread = share[:, None, None] * (p[:, :, None] * np.eye(n_classes) - p[:, :, None] * p[:, None, :])
     covariance = (features @ inverse) @ np.swapaxes(features, 1, 2)
     pulled = np.linalg.solve(np.eye(n_classes) - spread @ covariance, residuals[:, :, None])
-    return theta, logits + (covariance @ pulled)[:, :, 0]
+    return _Candidate(theta, logits + (covariance @ pulled)[:, :, 0], evidence)
 
 
 def _curvature(features: Array, p: Array, share: Array) -> Array:

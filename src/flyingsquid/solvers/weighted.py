@@ -46,6 +46,9 @@ _FEW_DEPENDENT, _PASSED = 0.05, 0.9
 # that the tables can be trusted. Four sources leave two pairs: 2 of 520 random panels of LLMBar were
 # recommended with a loss, both with four judges.
 _FEWEST_TESTED, _TRUSTED = 3, 0.5
+# A class is reported if it gets fewer labels than this part of their expected number; at most so many are
+# named.
+_RARELY, _MOST_NAMED = 0.2, 3
 
 
 @dataclass(frozen=True)
@@ -171,11 +174,12 @@ def solve_corrected(data: FitData, name: str, plain: WeightedFit | None = None) 
     labels = by_gold.correction.apply(before, rows.cast)
     sources, errors = estimate_by_gold(data.moments, rows, labels, given_balance(data))
     assessment = _assessment(errors, gain_over_majority(labels, [before], rows))
-    one_class = _frequent_class_concern(labels[rows.voted > 0], truth, data)
+    voted = rows.voted > 0
+    rare = _rarely_labeled_concern(labels[voted], rows.counts[voted], truth, data)
     return replace(
         corrected,
         **_described_sources(sources, assessment),
-        concerns=(*corrected.concerns, *one_class),
+        concerns=(*corrected.concerns, *rare),
     )
 
 
@@ -287,13 +291,28 @@ def _gold_classes_concern(truth: NDArray[np.intp], data: FitData) -> tuple[str, 
     return (f"All {len(truth):,} gold labels have the class {label}; they should be a random sample.",)
 
 
-def _frequent_class_concern(labels: Array, truth: NDArray[np.intp], data: FitData) -> tuple[str, ...]:
-    """Return a sentence if, corrected by gold labels of several classes, all labels (u, K) are for one."""
-    best = np.unique(labels.argmax(axis=1))
-    if len(best) > 1 or len(np.unique(truth)) == 1 or data.moments.n_items < _FEW_ITEMS:
+def _rarely_labeled_concern(
+    labels: Array, counts: Array, truth: NDArray[np.intp], data: FitData
+) -> tuple[str, ...]:
+    """Return a sentence if few labels are for a class with gold labels, given its share, in a tuple.
+
+    ``labels`` of shape (u, K) are corrected posteriors of rows, and ``counts`` of shape (u,) their items.
+    """
+    if data.moments.n_items < _FEW_ITEMS or not counts.sum():
         return ()
-    name = format_value(data.moments.classes[best[0]])
+    share = counts / counts.sum()
+    expected = share @ labels
+    found = np.bincount(labels.argmax(axis=1), share, minlength=data.n_classes)
+    has_gold = np.bincount(truth, minlength=data.n_classes) >= FEWEST_LABELS
+    rare = np.flatnonzero(has_gold & (found < _RARELY * expected))
+    if not len(rare):
+        return ()
+    each = [
+        f"{format_value(data.moments.classes[k])} (expected {expected[k]:.1%}, labeled {found[k]:.1%})"
+        for k in rare[:_MOST_NAMED]
+    ]
+    more = f" and {len(rare) - _MOST_NAMED:,} more" if len(rare) > _MOST_NAMED else ""
     return (
-        f"With the gold labels, every item with votes is labeled {name}: no combination of votes makes "
-        "another class more probable. Use the probabilities to rank items, or add sources for other classes.",
+        f"With the gold labels, votes rarely make these classes the most probable: {', '.join(each)}{more}. "
+        "To find their items, rank items by `predict_proba`, or add sources for these classes.",
     )
