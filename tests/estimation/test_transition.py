@@ -172,18 +172,17 @@ def test_agreement_of_different_sources_gives_the_exact_correlation(persistence)
 
 def test_neighbors_count_as_far_as_tables_are_trusted():
     trust = np.linspace(0, 1, 101)
-    shares = np.array([share_of_neighbors(each, 0.9) for each in trust])
+    shares = np.array([share_of_neighbors(each, 0.0, n_sources=4) for each in trust])
     assert (shares[trust <= 0.1] == 0).all()
     assert (shares[trust >= 0.5] == 1).all()
     assert (np.diff(shares) >= 0).all()
     assert np.diff(shares).max() < 0.03
 
 
-def test_without_a_test_neighbors_count_as_far_as_errors_do_not_persist():
+def test_neighbors_of_three_sources_count_as_far_as_errors_do_not_persist():
     persistence = np.linspace(0, 1, 101)
-    shares = np.array([share_of_neighbors(0.1, each) for each in persistence])
+    shares = np.array([share_of_neighbors(0.0, each, n_sources=3) for each in persistence])
     assert shares[0] == 1
     assert (shares[persistence >= 0.3] == 0).all()
     assert (np.diff(shares) <= 0).all()
-    assert share_of_neighbors(0.0, 0.0) == 0  # tested and rejected
-    assert share_of_neighbors(1.0, 0.9) == 1  # tested and passed
+    assert share_of_neighbors(1.0, 0.9, n_sources=3) == 1  # tested by abstentions, and passed

@@ -25,10 +25,10 @@ Array = NDArray[np.float64]
 _NOISE_FLOOR = 1e-3
 # Upper bound of the persistence of errors, so that n rows count as at least n/200 independent ones.
 _MOST_PERSISTENT = 0.99
-# Neighbors count if confusion tables are trusted more than this, which is their trust if nothing can be
-# tested, and in full from the second value on. Between them, the simulated chains of 300 rows and the short
-# parts of tennis and bc5cdr are a trade-off (docs/design/0009-default.md).
-_UNTESTED, _TRUSTED = 0.1, 0.5
+# Neighbors count if confusion tables are trusted more than this, and in full from the second value on.
+# Between them, the simulated chains of 300 rows and the short parts of tennis and bc5cdr are a trade-off
+# (docs/design/0009-default.md).
+_LEAST_TRUST, _TRUSTED = 0.1, 0.5
 # Without a test, neighbors count as far as errors do not persist; not at all from this persistence on. It is
 # at most .2 on simulated chains, and above .3 for most triples of detectors (docs/design/0009-default.md).
 _REPEATED = 0.3
@@ -156,7 +156,7 @@ def effective_row(persistence: float) -> float:
     return (1 - persistence) / (1 + persistence)
 
 
-def share_of_neighbors(trust: float, persistence: float) -> float:
+def share_of_neighbors(trust: float, persistence: float, n_sources: int) -> float:
     """Return the weight of the evidence of neighboring rows, in [0, 1].
 
     If sources are not independent within a row, neighbors repeat their common errors, which votes cannot
@@ -169,17 +169,18 @@ def share_of_neighbors(trust: float, persistence: float) -> float:
         Probability that the confusion tables explain the votes within rows.
     persistence : float
         Persistence of errors; see :func:`persistence_of_errors`.
+    n_sources : int
+        Number of sources that vote for several classes.
 
     Examples
     --------
-    >>> [share_of_neighbors(trust, 0.5) for trust in (0.1, 0.3, 0.9)]
+    >>> [share_of_neighbors(trust, 0.0, n_sources=6) for trust in (0.1, 0.3, 0.9)]
     [0.0, 0.5, 1.0]
-    >>> share_of_neighbors(0.1, 0.0), share_of_neighbors(0.0, 0.0)
-    (1.0, 0.0)
+    >>> [share_of_neighbors(0.0, persistence, n_sources=3) for persistence in (0.0, 0.15, 0.5)]
+    [1.0, 0.5, 0.0]
     """
-    tested = np.clip(round((trust - _UNTESTED) / (_TRUSTED - _UNTESTED), 12), 0.0, 1.0)
-    untested = min(trust / _UNTESTED, 1.0) * max(1 - persistence / _REPEATED, 0.0)
-    return float(max(tested, untested))
+    tested = float(np.clip(round((trust - _LEAST_TRUST) / (_TRUSTED - _LEAST_TRUST), 12), 0.0, 1.0))
+    return max(tested, 1 - persistence / _REPEATED) if n_sources == 3 else tested
 
 
 def transition_by_agreement(

@@ -263,9 +263,9 @@ class WeightedFit(Fit):
 
     def neighbor_share(self, moments: Moments, persistence: float) -> float:
         cast = np.asarray(moments.vote_counts, np.float64).sum(axis=1)
-        several = cast[~self.mixture.one_sided].sum() / max(cast.sum(), 1.0)
-        trust = self.mixture.trust * (1 - self.mixture.majority) * float(several)
-        return share_of_neighbors(trust, persistence)
+        several = cast * ~self.mixture.one_sided
+        trust = self.mixture.trust * (1 - self.mixture.majority) * float(several.sum() / max(cast.sum(), 1.0))
+        return share_of_neighbors(trust, persistence, int((several > 0).sum()))
 
     # ------------------------------------------------------------------ files
 
