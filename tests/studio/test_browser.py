@@ -438,3 +438,27 @@ def test_project_file_is_the_only_file_written(browser, comments):
     (written,) = {path.name for path in data.parent.iterdir()} - before
     assert written == "comments.studio.json"
     json.loads((data.parent / written).read_text(encoding="utf-8"))
+
+
+def test_classes_are_named_renamed_and_the_text_column_is_chosen(browser, tmp_path):
+    rows = [{"title": f"Title {at}", "text": f"The text of item {at}"} for at in range(30)]
+    data = write_csv(tmp_path / "two.csv", rows)
+    with run_studio(data) as address, StudioPage.open(browser, address) as visit:
+        page = visit.page
+        assert page.locator("#add").is_hidden()
+        page.fill("#setup-classes", "ham")
+        page.keyboard.press("Enter")
+        assert "two different classes" in page.locator("#setup-error").inner_text()
+        page.fill("#setup-classes", "ham, spam")
+        page.keyboard.press("Enter")
+        page.locator("#add").wait_for()
+        visit.add_rule("keywords", "spam", words="item 7")
+        assert "The text of item 0" in page.locator("#item-list .item").first.inner_text()
+        page.select_option("#text-column", "title")
+        page.locator("#item-list .text:has-text('Title 0')").wait_for()
+        page.click("#classes-open")
+        page.fill("#setup-classes", "good, bad, other")
+        page.keyboard.press("Enter")
+        page.locator("#source-rows .chip:has-text('bad')").wait_for()
+        assert page.locator("#rule-label option").all_inner_texts() == ["good", "bad", "other"]
+        assert visit.problems == []

@@ -144,6 +144,12 @@ def test_preview_counts_matches_and_stores_nothing(workspace):
         ({"type": "set_classes", "classes": ["only"]}, "classes"),
         ({"type": "set_columns", "text": "none"}, "column"),
         ({"type": "accept_suggestion", "id": "none"}, "id"),
+        ({"type": "add_source", "source": {**RULES[3], "value": 10**400}}, "value"),
+        ({"type": "set_classes", "classes": ["ham", "spam", " ham "]}, "classes"),
+        # These could be written to a project file, but not read again.
+        ({"type": "set_classes", "classes": ["ham", "\ud800"]}, "type"),
+        ({"type": "reject_suggestion", "id": "\udfff"}, "type"),
+        ({"type": "set_gold", "items": [1], "label": 1, "note": float("inf")}, "type"),
     ],
 )  # fmt: skip
 def test_invalid_actions_change_nothing(workspace, action, field):

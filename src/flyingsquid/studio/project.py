@@ -140,10 +140,11 @@ def _reject_suggestion(state: ProjectState, action: dict[str, Any], _n: int) -> 
 
 
 def _set_classes(state: ProjectState, action: dict[str, Any], _n: int) -> ProjectState:
-    names = action.get("classes")
-    valid = isinstance(names, list) and all(isinstance(name, str) and name.strip() for name in names)
-    if not valid or not isinstance(names, list) or not 2 <= len(set(names)) == len(names) <= MOST_CLASSES:
-        raise _invalid("classes", f"2 to {MOST_CLASSES} different names", names)
+    given = action.get("classes")
+    names = [name.strip() for name in given if isinstance(name, str)] if isinstance(given, list) else []
+    different = len(set(names) - {""})
+    if not isinstance(given, list) or not 2 <= different == len(given) <= MOST_CLASSES:
+        raise _invalid("classes", f"2 to {MOST_CLASSES} different names", given)
     used = {entry.source["label"] for entry in state.sources.values() if "label" in entry.source}
     used |= set(state.gold.values())
     if used and max(used) >= len(names):
@@ -158,6 +159,16 @@ def _set_columns(state: ProjectState, action: dict[str, Any], _n: int) -> Projec
     return replace(state, text=action.get("text", state.text), id=action.get("id", state.id))
 
 
+_FIELDS = {
+    "add_source": ("source",),
+    "update_source": ("id", "source"),
+    "remove_source": ("id",),
+    "set_enabled": ("id", "enabled"),
+    "set_gold": ("items", "label"),
+    "reject_suggestion": ("id",),
+    "set_classes": ("classes",),
+    "set_columns": ("text", "id"),
+}
 _ACTIONS = {
     "add_source": _add_source,
     "update_source": _update_source,
@@ -168,6 +179,17 @@ _ACTIONS = {
     "set_classes": _set_classes,
     "set_columns": _set_columns,
 }
+
+
+def _require_storable(action: dict[str, Any]) -> None:
+    """Require known fields, and values that a project file can hold: no NaN, no half of a surrogate pair."""
+    unknown = [name for name in action if name not in ("type", *_FIELDS[action["type"]])]
+    if unknown:
+        raise _invalid("type", f"an action with the fields {', '.join(_FIELDS[action['type']])}", unknown[0])
+    try:
+        json.dumps(action, allow_nan=False, ensure_ascii=False).encode()
+    except ValueError as error:
+        raise OptionError("An action must contain valid numbers and strings.", parameter="type") from error
 
 
 def describe_action(action: dict[str, Any], before: ProjectState) -> str:
@@ -272,6 +294,7 @@ class Project:
     def act(self, action: dict[str, Any], *, save: bool = True) -> ProjectState:
         """Apply an action, remove those that were undone, and write the file."""
         self.state.apply(action, self.n_items)  # an invalid action leaves everything unchanged
+        _require_storable(action)
         actions, states, position = self.actions, self.states, self.position
         self.actions, self.states = actions[:position], states[: position + 1]
         self._append(action)

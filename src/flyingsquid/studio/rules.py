@@ -7,7 +7,6 @@ that decide which items match are separate from the class: :func:`match_key` ide
 from __future__ import annotations
 
 import json
-import math
 import operator
 import re
 from collections.abc import Callable, Iterable, Sequence
@@ -26,6 +25,7 @@ OPERATORS: dict[str, Callable[[Any, Any], Any]] = {
     "!=": operator.ne,
 }
 PATTERN_KINDS = ("keywords", "regex")
+_LARGEST = 1e300
 _MOST_WORDS, _LONGEST, _LONGEST_NAME = 1_000, 2_000, 60
 _FIELDS: dict[str, tuple[str, ...]] = {
     "keywords": ("words", "label", "column", "whole_words", "ignore_case", "name"),
@@ -122,8 +122,8 @@ def _read_operator(source: dict[str, Any], _k: int, _n: int) -> str:
 def _read_number(field: str) -> Callable[..., float]:
     def read(source: dict[str, Any], _k: int, _n: int) -> float:
         value = source.get(field)
-        if isinstance(value, bool) or not isinstance(value, (int, float)) or not math.isfinite(value):
-            raise _invalid(field, "a number", value)
+        if isinstance(value, bool) or not isinstance(value, (int, float)) or not abs(value) <= _LARGEST:
+            raise _invalid(field, f"a number of at most {_LARGEST:g}", value)
         return value
 
     return read

@@ -110,9 +110,12 @@ class Worker:
         with self._changed:
             self._closed = True
             self._changed.notify_all()
-        self._kill()
+            if self._process is not None:
+                self._process.kill()  # the thread may be reading from it, so its pipes are closed afterwards
         self._thread.join(timeout=10)
         self._kill()
+        for job in self._jobs:
+            job.finished.set()  # nobody should wait for a job that will not run
 
     # ------------------------------------------------------------------ the thread
 

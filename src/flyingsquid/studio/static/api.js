@@ -1,6 +1,6 @@
 // Requests to the studio. Errors carry the message for the person and the field that caused them.
 
-export class StudioError extends Error {
+class StudioError extends Error {
   constructor(message, field = null, status = 0) {
     super(message);
     this.name = "StudioError";

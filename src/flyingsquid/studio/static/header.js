@@ -15,7 +15,7 @@ import {
   setText,
   show,
 } from "./dom.js";
-import { act, onConnection, onState, redo, store, undo } from "./store.js";
+import { onConnection, onState, redo, store, undo } from "./store.js";
 
 const EXPORTS = {
   "rules.py": ["Rules", "Python labeling functions, for fs.apply"],
@@ -25,6 +25,8 @@ const EXPORTS = {
   "project.json": ["Project", "everything that was done here"],
 };
 
+/** More classes than these are not listed one by one. */
+const MAX_CLASSES = 8;
 const NO_CLASSES = "Name the classes to begin.";
 const NO_LABELS = "No labels yet. Add rules until some items have votes.";
 
@@ -44,7 +46,6 @@ function renderFacts(state) {
     enabled === sources.length ? all : `${count(enabled)} of ${all} enabled`,
     plural(gold.count, "gold label"),
   ];
-  if (data.text_column) facts.push(`text from column ${data.text_column}`);
   setText($("facts"), facts.join(" · "));
 }
 
@@ -81,16 +82,14 @@ function renderBalance(state) {
   $("balance").replaceChildren(
     ...shares.map((entry) => h("i", { class: hue(entry.class), style: { width: `${entry.share * 100}%` } })),
   );
-  $("balance-key").replaceChildren(
-    ...shares.map((entry) => {
-      const interval = entry.interval ? h(
-        "small",
-        { title: "95% interval" },
-        ` ${range(entry.interval)}`,
-      ) : null;
-      return h("li", {}, chip(entry.class, name(entry)), ` ${percent(entry.share)}`, interval);
-    }),
-  );
+  const largest = [...shares].sort((a, b) => b.share - a.share).slice(0, MAX_CLASSES);
+  const entries = (shares.length > MAX_CLASSES ? largest : shares).map((entry) => {
+    const interval = entry.interval ? h("small", { title: "95% interval" }, ` ${range(entry.interval)}`) : null;
+    return h("li", {}, chip(entry.class, name(entry)), ` ${percent(entry.share)}`, interval);
+  });
+  const nOthers = shares.length - MAX_CLASSES;
+  if (nOthers > 0) entries.push(h("li", { class: "note" }, `${count(nOthers)} more`));
+  $("balance-key").replaceChildren(...entries);
 }
 
 function renderComparison(state) {
@@ -197,23 +196,6 @@ function startTheme() {
   name();
 }
 
-function startSetup() {
-  $("setup-form").addEventListener("submit", async (event) => {
-    event.preventDefault();
-    const classes = $("setup-classes").value.split(",").map((name) => name.trim()).filter(Boolean);
-    if (new Set(classes).size < 2 || new Set(classes).size < classes.length) {
-      setError($("setup-error"), "Enter at least two different classes, separated by commas.");
-      return;
-    }
-    try {
-      setError($("setup-error"), "");
-      await act({ type: "set_classes", classes });
-    } catch (error) {
-      setError($("setup-error"), error.message);
-    }
-  });
-}
-
 /** What a screen reader hears after a refit. */
 function announce(state) {
   const { changed } = state.labels || {};
@@ -224,14 +206,10 @@ function announce(state) {
 export function startHeader() {
   startMenu();
   startTheme();
-  startSetup();
   $("undo").addEventListener("click", () => attempt(undo));
   $("redo").addEventListener("click", () => attempt(redo));
   onConnection((message) => setError($("connection"), message));
   onState((state, previous) => {
-    const isReady = state.classes.length > 1;
-    show($("setup"), !isReady);
-    for (const id of ["add", "sources", "suggestions"]) show($(id), isReady);
     renderFacts(state);
     renderVerdict(state);
     renderBalance(state);

@@ -9,6 +9,8 @@ import { store } from "./store.js";
 const MAX_CHIPS = 8;
 const MAX_FIELDS = 8;
 const MAX_BUTTONS = 9;
+/** Smaller probabilities are not drawn. */
+const MIN_SHARE = 0.01;
 
 /** Make an empty element for an item. `on` has the functions `select(index)`, `toggle(index)`. */
 export function createItem(index, on) {
@@ -60,7 +62,7 @@ export function updateItem(element, item, { sources, search, setGold }) {
   return true;
 }
 
-export const nameOf = (item) => String(item.id ?? item.index);
+const nameOf = (item) => String(item.id ?? item.index);
 
 function drawText(item, search) {
   if (item.text) return marked(item.text, search ? [search] : []);
@@ -77,7 +79,10 @@ function drawResult(item, classes) {
   const bar = h(
     "span",
     { class: "stack small", role: "img", "aria-label": `Probabilities: ${shares.join(", ")}` },
-    item.proba.map((p, label) => h("i", { class: hue(label), style: { width: `${p * 100}%` } })),
+    item.proba.map((p, label) => {
+      const style = { width: `${p * 100}%` };
+      return p >= MIN_SHARE && h("i", { class: hue(label), style });
+    }),
   );
   return [
     chip(item.label, classes[item.label]),
@@ -109,7 +114,10 @@ function drawGold(box, item, classes, setGold) {
       "select",
       { class: "field small", "aria-label": name, on: { change: choose } },
       h("option", { value: "" }, "no gold label"),
-      classes.map((text, at) => h("option", { value: String(at), selected: item.gold === at }, text)),
+      classes.map((text, at) => {
+        const key = at < MAX_BUTTONS ? `${at + 1} ` : "";
+        return h("option", { value: String(at), selected: item.gold === at }, `${key}${text}`);
+      }),
     );
     box.replaceChildren(select);
     return;

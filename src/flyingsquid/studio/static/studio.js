@@ -4,6 +4,7 @@ import { $, h } from "./dom.js";
 import { focusForm, startForm } from "./form.js";
 import { redoNow, startHeader, undoNow } from "./header.js";
 import { labelCurrent, move, showNext, startItems, toggleCurrent } from "./items.js";
+import { startSetup } from "./setup.js";
 import { startSources } from "./sources.js";
 import { connect, refresh } from "./store.js";
 import { startSuggestions } from "./suggestions.js";
@@ -80,6 +81,7 @@ function startShortcuts() {
 }
 
 startHeader();
+startSetup();
 startForm();
 startSources();
 startItems();
