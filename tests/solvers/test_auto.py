@@ -247,6 +247,34 @@ class TestDefault:
         assert "majority vote" not in model.reason_
         assert accuracy(model.predict_proba(votes), y) > accuracy(majority(votes, n_classes), y) + 0.03
 
+    def test_a_crowd_with_errors_that_depend_on_the_class_is_corrected(self):
+        """Most votes for class 1 are too generous, and the likelihood supports moving items to class 0."""
+        rng = np.random.default_rng(0)
+        y = rng.integers(0, 2, 1_000)
+        skill, bias, difficulty = (
+            rng.uniform(0.3, 1.8, 40),
+            rng.normal(0.8, 1.2, 40),
+            rng.normal(0, 0.8, 1_000),
+        )
+        log_odds = (2 * y[:, None] - 1) * skill + bias + difficulty[:, None]
+        votes = (rng.random((1_000, 40)) < 1 / (1 + np.exp(-log_odds))).astype(int)
+        model = fs.LabelModel().fit(votes)
+        assert model.fit_.mixture.trust == 0
+        assert accuracy(model.predict_proba(votes), y) > accuracy(majority(votes, 2), y) + 0.08
+
+    def test_labels_are_not_moved_to_another_class_without_support(self):
+        """Workers with three votes each do not show which class they prefer wrongly."""
+        rng = np.random.default_rng(0)
+        y, is_hard = rng.integers(0, 2, 300), rng.random(300) < 0.5
+        votes = np.full((300, 500), -1)
+        for item in range(300):
+            rate = 0.7 if is_hard[item] else (0.3, 0.9)[y[item]]
+            votes[item, rng.choice(500, 5, replace=False)] = rng.random(5) < rate
+        with pytest.warns(fs.exceptions.SourceWarning):  # a few workers never vote
+            model = fs.LabelModel().fit(votes)
+        assert model.fit_.mixture.anchored_share < 0.25
+        assert accuracy(model.predict_proba(votes), y) > accuracy(majority(votes, 2), y) - 0.01
+
     def test_counts_alone_label_almost_as_rows_do(self):
         votes, _ = panel(np.random.default_rng(0), 3_000, [0.9, 0.8, 0.75, 0.7, 0.65, 0.6], coverage=0.8)
         model = fs.LabelModel().fit_moments(Moments.of(votes))

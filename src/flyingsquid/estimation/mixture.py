@@ -61,12 +61,12 @@ Array = NDArray[np.float64]
 # are more accurate with more votes per item, and less accurate for one-sided rules with few (design
 # datasets).
 _ANCHORED_SHARE, _VOTES_PER_ITEM, _STEEPNESS = 0.5, 3.0, 8
-# Anchored tables are used less if they move this share of the items to another class (plateau: .03 to .07)
+# Anchored tables are used less if they move this share of the items to another class (plateau: .05 to .06)
 # without a gain in log-likelihood of this much per moved item (.1 to .4), more if this share of the pairs is
-# dependent. Derived datasets with anchored tables gain .5 points, and 15% instead of 22% are more than a point
-# below majority vote; the design half: same. Without the likelihood, simulated crowds whose errors depend on
-# the class lose 3 points (docs/design/0009-default.md).
-_UNSUPPORTED, _NATS_PER_ITEM, _DEPENDENT_PAIRS = 0.05, 0.2, 0.1
+# dependent. Derived datasets with anchored tables gain .5 points, and 15% instead of 22% are more than a
+# point below majority vote; the design half: same. Without the likelihood, simulated crowds whose errors
+# depend on the class lose 3 points (docs/design/0009-default.md).
+_UNSUPPORTED, _NATS_PER_ITEM, _DEPENDENT_PAIRS = 0.055, 0.2, 0.1
 # Items without votes get the estimated balance only if it is trusted more than this. Trust in it grows with
 # the pairs of votes on the same items; it is one half at this many (100 to 300: same).
 _TRUSTED_BALANCE, _BALANCE_PAIRS = 0.1, 100.0
@@ -311,7 +311,7 @@ def _supported(shift: Shift, moments: Moments, dependence: Dependence) -> float:
     dependent = dependence.n_pairs / max(voting * (voting - 1) / 2, 1)
     needed = _NATS_PER_ITEM * (1 + (dependent / _DEPENDENT_PAIRS) ** 4)
     support = max(shift.log_likelihood, 0.0) / needed
-    return 1 / (1 + (max(shift.share - support, 0.0) / _UNSUPPORTED) ** 4)
+    return 1 / (1 + (max(shift.share - support, 0.0) / _UNSUPPORTED) ** _STEEPNESS)
 
 
 def _prior(moments: Moments, balance: Array, weights: VoteWeights) -> Array:

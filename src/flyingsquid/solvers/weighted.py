@@ -42,8 +42,8 @@ _MOST_KEPT = 1 << 22
 # dependence discounted, have more than this share. Then none of 240 random panels of LLMBar is recommended
 # with a loss (without this rule: one), and none of 204 datasets derived from the design half (two).
 _FEW_DEPENDENT, _PASSED = 0.05, 0.9
-# Independence counts as tested if there are so many pairs beyond the number of sources, or if abstentions show
-# that the tables can be trusted. Four sources leave two pairs: 2 of 520 random panels of LLMBar were
+# Independence counts as tested if there are so many pairs beyond the number of sources, or if abstentions
+# show that the tables can be trusted. Four sources leave two pairs: 2 of 520 random panels of LLMBar were
 # recommended with a loss, both with four judges.
 _FEWEST_TESTED, _TRUSTED = 3, 0.5
 # A class is reported if it gets fewer labels than this part of their expected number; at most so many are
