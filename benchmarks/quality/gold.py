@@ -212,9 +212,12 @@ Written by `python -m benchmarks.quality.gold --save` ([script](../../benchmarks
 - default: the fit without gold labels;
 - logistic regression: scikit-learn on one-hot votes, trained on the gold labels, C by cross-validation;
 - Snorkel: Snorkel's LabelModel with the class balance of {_SNORKEL_SIZE} gold labels, one draw. If it takes
-  more than {_SNORKEL_LIMIT} CPU seconds, majority vote is scored instead;
+  more than {_SNORKEL_LIMIT} CPU seconds, majority vote is scored instead. Shown if it was measured;
 - Dawid-Skene: `method="em"`, which keeps the gold labels fixed during its passes;
 - stack: logistic regression on the log odds of the default and of the vote share, and on the votes.
+
+With `--methods`, some methods are measured and the scores of the others are kept. Dawid-Skene was measured
+earlier than the other methods, and so were logistic regression and the stack on the frozen half.
 
 """
 
@@ -222,6 +225,7 @@ Written by `python -m benchmarks.quality.gold --save` ([script](../../benchmarks
 def tables(results: Mapping[str, Any], half: str) -> str:
     """Return the tables of one half."""
     lines, draws, found = list[str](), results["draws"], results["scores"]
+    measured = [m for m in METHODS if any(m in row for row in found["100"].values())]
     for size, datasets in found.items():
         lines += [f"## {half.capitalize()} half: {size} gold labels, {len(datasets)} datasets", ""]
         lines += [f"{draws} draws, {min(_EM_DRAWS, draws)} for Dawid-Skene.", ""]
@@ -234,11 +238,11 @@ def tables(results: Mapping[str, Any], half: str) -> str:
         lines += ["", behind(datasets), ""]
     lines += [f"## {half.capitalize()} half: every dataset with 100 gold labels", ""]
     lines += ["Accuracy, F1 and log loss.", ""]
-    lines += ["| dataset | " + " | ".join(METHODS) + " |", "| --- |" + " ---: |" * len(METHODS)]
+    lines += ["| dataset | " + " | ".join(measured) + " |", "| --- |" + " ---: |" * len(measured)]
     for name, row in found["100"].items():
         cells = [
             f"{100 * row[m][0]:.1f} / {100 * row[m][1]:.1f} / {row[m][2]:.3f}" if m in row else ""
-            for m in METHODS
+            for m in measured
         ]
         lines.append(f"| {name} | " + " | ".join(cells) + " |")
     return "\n".join(lines) + "\n"
