@@ -105,6 +105,29 @@ def test_a_kept_model_labels_the_same_and_other_votes(folder):
     assert not (folder / "z.csv").exists()
 
 
+@pytest.mark.parametrize("order", [1, -1])
+def test_gold_labels_of_a_file_are_joined_by_identifier(folder, order):
+    """A file in any order has the effect of a column."""
+    rows = list(csv.DictReader((folder / "judged.csv").open(encoding="utf-8")))
+    header = next(iter(rows[0]))
+    lines = [f"{row[header]},{row['truth']}" for row in rows if row["truth"]][::order]
+    (folder / "gold.csv").write_text("\n".join([f"{header},gold", *lines]) + "\n", encoding="utf-8")
+    by_column = ("judged.csv", "--gold", "truth", "--json", "-o")
+    by_file = ("judged.csv", "--gold", "gold.csv", "--ignore", "truth", "--json", "-o")
+    column, file = label(*by_column, "a.csv").output, label(*by_file, "b.csv").output
+    assert json.loads(file)["comparison"] == json.loads(column)["comparison"]
+    label(*by_column, "c.csv", "--learn-from-gold")
+    label(*by_file, "d.csv", "--learn-from-gold")
+    assert (folder / "c.csv").read_bytes() == (folder / "d.csv").read_bytes()
+
+
+def test_gold_labels_of_unknown_items_are_refused(folder):
+    (folder / "gold.csv").write_text("id,gold\nnobody,spam\n", encoding="utf-8")
+    result = label("judged.csv", "-o", "a.csv", "--gold", "gold.csv", "--ignore", "truth", code=1)
+    assert "nobody" in result.output
+    assert not (folder / "a.csv").exists()
+
+
 def test_gold_labels_are_compared_and_never_learned_silently(folder):
     said = label("judged.csv", "-o", "a.csv", "--gold", "truth").output
     assert "On 150 items with gold labels" in said

@@ -13,6 +13,7 @@ from flyingsquid._values import format_count
 from flyingsquid.cli.console import Console, balance_facts, describe_comparison, describe_votes
 from flyingsquid.cli.options import (
     VOTES,
+    gold_file,
     layout_option,
     method_option,
     model_option,
@@ -30,8 +31,9 @@ if TYPE_CHECKING:
 # fmt: off
 @click.command()
 @click.argument("votes", type=VOTES)
-@click.option("--gold", metavar="COLUMN",
-              help="Gold labels, blank where unknown; sources are scored by them.")
+@click.option("--gold", metavar="COLUMN|FILE",
+              help="Gold labels: a column of VOTES, blank where unknown, or a file with item "
+                   "identifiers and labels. Sources are scored by them.")
 @model_option
 @method_option
 @layout_option
@@ -59,7 +61,7 @@ def analyze(votes: str, as_json: bool, pairs: int, **options: Any) -> None:
     model = load_model(options["with_model"])
     with console.waiting(f"reading {votes}"):
         file = open_file(votes, options, model=model)
-        loaded = LoadedVotes.load(file, layout=options["layout"])
+        loaded = LoadedVotes.load(file, layout=options["layout"], gold=gold_file(options))
     console.introduce(file)
     if model is None:
         model = fit_or_explain(loaded, console, options["method"])

@@ -4,6 +4,9 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
+import numpy as np
+from numpy.typing import NDArray
+
 from flyingsquid._values import format_count, format_list, format_value, is_null
 from flyingsquid.exceptions import Hint, VoteFileError
 
@@ -14,27 +17,26 @@ if TYPE_CHECKING:
 ID_NAME = "id"
 
 
-def gold_of_file(path: str, chunk: VoteChunk, file: VoteFile) -> list[Any]:
-    """Return one gold label per item, None if unknown, of a file with identifiers and labels."""
+def gold_of_file(path: str, chunk: VoteChunk, file: VoteFile) -> NDArray[np.int64]:
+    """Return the codes of gold labels in a file with identifiers and labels, shape (n,); -1 if unknown."""
     from flyingsquid.files.vote_files import read_records
 
     records = read_records(path)
     if not records or not isinstance(records[0], dict):
         raise VoteFileError("The file must have a column of gold labels.", path=path)
     label = _label_column(list(records[0]), file.item_name or ID_NAME, path)
-    cells = cells_by_item(records, label, chunk, file, path, complete=False)
-    classes = {str(each): each for each in file.classes}
-    gold: list[Any] = []
-    for cell in cells:
+    codes = {str(each): code for code, each in enumerate(file.classes)}
+    gold = np.full(len(chunk.ids), -1, np.int64)
+    for at, cell in enumerate(cells_by_item(records, label, chunk, file, path, complete=False)):
         text = "" if is_null(cell) else str(cell).strip()
-        if text and text not in classes:
+        if text and text not in codes:
             raise VoteFileError(
                 f"Column {format_value(label)} must contain the classes {format_list(file.classes)}; got "
                 f"{format_value(cell)}.",
                 path=path,
                 hints=[Hint("classes", "to declare a class without votes")],
             )
-        gold.append(classes[text] if text else None)
+        gold[at] = codes.get(text, -1)
     return gold
 
 

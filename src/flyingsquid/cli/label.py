@@ -23,6 +23,7 @@ from flyingsquid.cli.options import (
     VOTES,
     check_outputs,
     clip_length_of,
+    gold_file,
     layout_option,
     method_option,
     model_option,
@@ -57,8 +58,9 @@ if TYPE_CHECKING:
                    "clips of D consecutive rows.")
 @click.option("--class-balance", callback=read_balance, metavar="P,Q,...|estimate|uniform",
               help="Probabilities of the classes, as 0.7,0.3 or ham=0.7,spam=0.3.")
-@click.option("--gold", metavar="COLUMN",
-              help="Gold labels, blank where unknown; the labels are compared with them.")
+@click.option("--gold", metavar="COLUMN|FILE",
+              help="Gold labels: a column of VOTES, blank where unknown, or a file with item "
+                   "identifiers and labels. The labels are compared with them.")
 @click.option("--learn-from-gold", is_flag=True, help="Use the gold labels in the fit, too.")
 @click.option("--features", "features_path", type=click.Path(exists=True, dir_okay=False), metavar="FILE.npy",
               help="Features such as embeddings, one row per item in the order of VOTES; .npy, or .npz with "
@@ -109,7 +111,10 @@ def label(votes: str, output: str, **options: Any) -> None:
     model = load_model(options["with_model"])
     with console.waiting(f"reading {votes}"):
         file = open_file(votes, options, model=model)
-        loaded = LoadedVotes.load(file, needed_by=_needs_memory(options, model), layout=options["layout"])
+        needed_by = _needs_memory(options, model)
+        loaded = LoadedVotes.load(
+            file, needed_by=needed_by, layout=options["layout"], gold=gold_file(options)
+        )
     console.introduce(file)
     path = options["features_path"]
     features = None if path is None else load_features(path, file)

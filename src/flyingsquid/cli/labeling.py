@@ -14,6 +14,7 @@ from numpy.typing import NDArray
 from flyingsquid._values import format_count
 from flyingsquid.analysis.comparison import RunningComparison
 from flyingsquid.cli.console import Console
+from flyingsquid.cli.gold_files import gold_of_file
 from flyingsquid.cli.options import Chain, ReadLimits, clip_length_of
 from flyingsquid.exceptions import GraphError, ModelFileError, NotIdentifiableError, OptionError
 from flyingsquid.files import VoteChunk, VoteFile
@@ -56,11 +57,13 @@ class LoadedVotes:
         *,
         needed_by: str = "",
         layout: str | None = None,
+        gold: str | None = None,
         limits: ReadLimits | None = None,
     ) -> LoadedVotes:
         """Load a file if it is small, or if ``needed_by`` names an operation that needs all votes.
 
-        ``layout`` is the pattern of the names of sources of a panel, which needs all votes, too.
+        ``layout`` is the pattern of the names of sources of a panel, and ``gold`` a file of gold labels. Both
+        need all votes, too.
 
         Raises
         ------
@@ -68,13 +71,16 @@ class LoadedVotes:
             If the work needs all votes in memory, and they are too many.
         """
         limits, cells = limits or ReadLimits.current(), file.n_items * file.n_sources
-        needed_by = needed_by or ("--layout" if layout is not None else "")
+        in_memory = {"--layout": layout, "--gold FILE": gold}
+        needed_by = needed_by or next((name for name, value in in_memory.items() if value is not None), "")
         most = limits.most_cells if needed_by else limits.loaded_cells
         # Votes in long form are in memory already, without the cells that abstain.
         if file.form == "long" or cells <= max(most, limits.loaded_cells):
             chunk = file.read()
             if layout is not None:
                 chunk = replace(chunk, votes=chunk.votes.with_structure(layout))
+            if gold is not None:
+                chunk = replace(chunk, gold_codes=gold_of_file(gold, chunk, file))
             return cls(file, chunk, limits)
         if needed_by:
             raise OptionError(

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import traceback
+from difflib import get_close_matches
 from importlib import import_module
 from typing import Any
 
@@ -57,6 +58,15 @@ class _Group(click.Group):
     def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:  # noqa: ARG002
         with formatter.section("Commands"):
             formatter.write_dl(list(COMMANDS.items()))
+
+    def resolve_command(self, ctx: click.Context, args: list[str]) -> Any:
+        try:
+            return super().resolve_command(ctx, args)
+        except click.UsageError as error:
+            similar = get_close_matches(args[0], self.list_commands(ctx), n=1)
+            if similar:
+                error.message += f" Did you mean {similar[0]}?"
+            raise
 
     def invoke(self, ctx: click.Context) -> Any:
         try:

@@ -104,6 +104,12 @@ def reading_options(command: Command) -> Command:
     return command
 
 
+def gold_file(options: dict[str, Any]) -> str | None:
+    """Return the path if ``--gold`` names a file, None if it names a column."""
+    gold: str | None = options.get("gold")
+    return gold if gold is not None and os.path.isfile(gold) else None
+
+
 def open_file(votes: str, options: dict[str, Any], *, model: Any = None) -> VoteFile:
     """Open a file of votes with the options of a command; a fitted model determines the classes."""
     if options["no_item"] and options["item"]:
@@ -122,7 +128,7 @@ def open_file(votes: str, options: dict[str, Any], *, model: Any = None) -> Vote
         item=False if options["no_item"] else options["item"],
         sources=options["sources"],
         ignore=options["ignore"] or (),
-        gold=options["gold"],
+        gold=None if gold_file(options) else options["gold"],
         long=options["long"],
         header=options["header"],
         part=options["part"],

@@ -3,16 +3,16 @@
 from __future__ import annotations
 
 import json
-import os
 from typing import TYPE_CHECKING, Any
 
 import click
 
 from flyingsquid._values import format_value
 from flyingsquid.cli.console import Console, describe_votes
-from flyingsquid.cli.gold_files import cells_by_item, gold_of_file
+from flyingsquid.cli.gold_files import cells_by_item
 from flyingsquid.cli.options import (
     VOTES,
+    gold_file,
     method_option,
     model_option,
     open_file,
@@ -68,14 +68,11 @@ def rate(votes: str, as_json: bool, **options: Any) -> None:
     model = load_model(options["with_model"])
     if clip_length(model) != 1:
         raise OptionError("--with-model must be a model of single rows.")
-    in_file = os.path.isfile(options["gold"])
     ignored = [*(options["ignore"] or ()), *([options["by"]] if options["by"] else [])]
-    reading = {**options, "gold": None if in_file else options["gold"], "ignore": ignored}
     with console.waiting(f"reading {votes}"):
-        file = open_file(votes, reading, model=model)
-        loaded = LoadedVotes.load(file, needed_by="flyingsquid rate")
+        file = open_file(votes, {**options, "ignore": ignored}, model=model)
+        loaded = LoadedVotes.load(file, needed_by="flyingsquid rate", gold=gold_file(options))
         chunk = loaded.loaded or file.read()
-        gold = gold_of_file(options["gold"], chunk, file) if in_file else chunk.gold
         groups = None if options["by"] is None else _groups_of(votes, options["by"], chunk, file)
     console.introduce(file)
     if model is None:
@@ -83,7 +80,12 @@ def rate(votes: str, as_json: bool, **options: Any) -> None:
         for warning in warned:
             console.note(warning)
     found = estimate_rate(
-        model, chunk.votes, gold, by=groups, confidence=options["confidence"], cross_fit=options["cross_fit"]
+        model,
+        chunk.votes,
+        chunk.gold,
+        by=groups,
+        confidence=options["confidence"],
+        cross_fit=options["cross_fit"],
     )
     compared = found.difference(*options["compare"]) if options["compare"] else found.differences
     if as_json:

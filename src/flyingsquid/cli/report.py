@@ -13,6 +13,7 @@ from flyingsquid.cli.options import (
     FILE,
     VOTES,
     check_outputs,
+    gold_file,
     layout_option,
     method_option,
     model_option,
@@ -33,7 +34,9 @@ if TYPE_CHECKING:
 @model_option
 @method_option
 @layout_option
-@click.option("--gold", metavar="COLUMN", help="Gold labels, blank where unknown; labels are scored by them.")
+@click.option("--gold", metavar="COLUMN|FILE",
+              help="Gold labels: a column of VOTES, blank where unknown, or a file with item "
+                   "identifiers and labels. Labels are scored by them.")
 @click.option("--data", "data_path", type=click.Path(exists=True, dir_okay=False), metavar="FILE",
               help="The items themselves, to be shown: csv, tsv, JSON lines, parquet or arrow with one row "
                    "per item, by identifier or in the same order; or a text file with one line per item.")
@@ -67,7 +70,9 @@ def report(votes: str, output: str, **options: Any) -> None:
     with console.waiting(f"reading {votes}"):
         file = open_file(votes, options, model=model)
         needed_by = "--with-model" if clip_length(model) != 1 else ""
-        loaded = LoadedVotes.load(file, needed_by=needed_by, layout=options["layout"])
+        loaded = LoadedVotes.load(
+            file, needed_by=needed_by, layout=options["layout"], gold=gold_file(options)
+        )
     console.introduce(file)
     path = options["features_path"]
     features = None if path is None else load_features(path, file)

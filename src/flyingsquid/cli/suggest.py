@@ -3,17 +3,18 @@
 from __future__ import annotations
 
 import json
-import os
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 import click
 
 from flyingsquid._values import format_count
 from flyingsquid.cli.console import Console, describe_votes
-from flyingsquid.cli.gold_files import ID_NAME, gold_of_file
+from flyingsquid.cli.gold_files import ID_NAME
 from flyingsquid.cli.options import (
     VOTES,
     check_outputs,
+    gold_file,
     method_option,
     model_option,
     open_file,
@@ -66,25 +67,27 @@ def suggest(votes: str, as_json: bool, **options: Any) -> None:
     model = load_model(options["with_model"])
     if clip_length(model) != 1:
         raise OptionError("--with-model must be a model of single rows.")
-    in_file = options["gold"] is not None and os.path.isfile(options["gold"])
     with console.waiting(f"reading {votes}"):
-        file = open_file(votes, {**options, "gold": None if in_file else options["gold"]}, model=model)
-        loaded = LoadedVotes.load(file, needed_by="flyingsquid suggest")
+        file = open_file(votes, options, model=model)
+        loaded = LoadedVotes.load(file, needed_by="flyingsquid suggest", gold=gold_file(options))
         chunk = loaded.loaded or file.read()
-        gold = gold_of_file(options["gold"], chunk, file) if in_file else chunk.gold
+        gold = chunk.gold
     console.introduce(file)
     if model is None:
         model, warned = fit_model(loaded, console, method=options["method"], gold=gold)
         for warning in warned:
             console.note(warning)
     found = suggest_items(model, chunk.votes, options["number"], labeled=gold, random_state=options["seed"])
-    ids = [chunk.ids[each.item] for each in found]
+    ids = [as_scalar(chunk.ids[each.item]) for each in found]
+    if file.item_name is not None:
+        named = (replace(each, id=name) for each, name in zip(found, ids, strict=True))
+        found = replace(found, suggestions=tuple(named))
     if output is not None:
         _write(output, file.item_name or ID_NAME, ids, found, overwrite=options["force"])
     if as_json:
         values = found.to_dict()
         for each, name in zip(values["suggestions"], ids, strict=True):
-            each["id"] = as_scalar(name)
+            each["id"] = name
         click.echo(json.dumps({"votes": describe_votes(file), "output": output, **values}, indent=1))
         return
     console.echo()
