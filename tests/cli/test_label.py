@@ -108,7 +108,7 @@ def test_a_kept_model_labels_the_same_and_other_votes(folder):
 @pytest.mark.parametrize("order", [1, -1])
 def test_gold_labels_of_a_file_are_joined_by_identifier(folder, order):
     """A file in any order has the effect of a column."""
-    rows = list(csv.DictReader((folder / "judged.csv").open(encoding="utf-8")))
+    rows = list(csv.DictReader((folder / "judged.csv").read_text("utf-8").splitlines()))
     header = next(iter(rows[0]))
     lines = [f"{row[header]},{row['truth']}" for row in rows if row["truth"]][::order]
     (folder / "gold.csv").write_text("\n".join([f"{header},gold", *lines]) + "\n", encoding="utf-8")
