@@ -288,8 +288,8 @@ How the intervals are made: [the design note](../design/0009-default.md).
 
 
 FROZEN_NOTE = """\
-Measured once after the form and the constants were settled, and once for a later default. Coverage is above
-the goals, and for rules and crowds so is the width: most rules here vote on six or ten classes, and the
+Measured once after the form and the constants were settled, and again for two later defaults. Coverage is
+above the goals, and for rules and crowds so is the width: most rules here vote on six or ten classes, and the
 design half has none of these. Nothing was changed afterwards."""
 
 
