@@ -160,7 +160,8 @@ def accept_suggestion(visit: StudioPage, recorder: Recorder) -> None:
     recorder.take(2_200)
     save_picture(page, "suggestions")
     n_rows = visit.rows.count()
-    page.locator("#suggestion-list .card").first.get_by_role("button", name="Accept").click()
+    # A word that a person would accept.
+    page.locator("#suggestion-list").get_by_role("button", name="Accept: contains “money”").click()
     visit.rows.nth(n_rows).wait_for()
     visit.rows.first.locator("td.coverage:has-text('%')").wait_for()
     page.evaluate("document.querySelector('#rules').scrollTo(0, 0)")
