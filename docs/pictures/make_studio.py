@@ -1,6 +1,6 @@
 """Make the pictures of the studio: ``python -m docs.pictures.make_studio`` (playwright, chromium, Pillow).
 
-The pictures of the tutorial are PNG files. The picture of the README is a GIF of the same steps.
+The pictures of the tutorial are PNG files. The picture of the README is an animated WebP of the same steps.
 """
 
 from __future__ import annotations
@@ -22,8 +22,8 @@ from tests.support.studio_page import StudioPage, launch_browser, run_studio
 HERE = Path(__file__).parent
 ITEMS = 2_000
 DESK, PHONE = (1180, 760), (390, 760)
-# Width of the frames of the GIF: the README shows it at about this size.
-_GIF_WIDTH, _BLENDS = 820, 6
+# Width of the frames of the animated picture: the README shows it at about this size.
+_WIDTH, _BLENDS = 820, 6
 _RULES = (
     ("keywords", "spam", "words", "subscribe, my channel"),
     ("regex", "spam", "pattern", r"https?:|www\."),
@@ -51,8 +51,8 @@ class Recorder:
 
     def take(self, milliseconds: int) -> None:
         picture = photograph(self.visit.page)
-        height = round(picture.height * _GIF_WIDTH / picture.width)
-        self.frames.append(picture.resize((_GIF_WIDTH, height), Image.Resampling.LANCZOS))
+        height = round(picture.height * _WIDTH / picture.width)
+        self.frames.append(picture.resize((_WIDTH, height), Image.Resampling.LANCZOS))
         self.durations.append(milliseconds)
 
     def type(self, selector: str, text: str) -> None:
@@ -63,17 +63,19 @@ class Recorder:
             self.take(240)
 
     def save(self, path: Path) -> None:
-        # One palette for all frames, so that only the parts that change are written.
+        # With few colors, the parts that do not change are equal in all frames, and the file is small.
         palette = make_palette()
-        few = [frame.quantize(palette=palette, dither=Image.Dither.NONE) for frame in self.frames]
+        few = [
+            frame.quantize(palette=palette, dither=Image.Dither.NONE).convert("RGB") for frame in self.frames
+        ]
         few[0].save(
             path,
             save_all=True,
             append_images=few[1:],
             duration=self.durations,
             loop=0,
-            optimize=False,
-            disposal=1,
+            lossless=True,
+            method=6,
         )
 
 
@@ -158,7 +160,8 @@ def accept_suggestion(visit: StudioPage, recorder: Recorder) -> None:
     recorder.take(2_200)
     save_picture(page, "suggestions")
     n_rows = visit.rows.count()
-    page.locator("#suggestion-list .card").first.get_by_role("button", name="Accept").click()
+    # A word that a person would accept.
+    page.locator("#suggestion-list").get_by_role("button", name="Accept: contains “money”").click()
     visit.rows.nth(n_rows).wait_for()
     visit.rows.first.locator("td.coverage:has-text('%')").wait_for()
     page.evaluate("document.querySelector('#rules').scrollTo(0, 0)")
@@ -185,7 +188,7 @@ def main() -> None:
                 write_rules(visit, recorder)
                 label_items(visit, recorder, truth)
                 accept_suggestion(visit, recorder)
-                recorder.save(HERE / "studio.gif")
+                recorder.save(HERE / "studio.webp")
             phone = dict(zip(("width", "height"), PHONE, strict=True))
             with StudioPage.open(browser, address, scheme="dark", **phone) as visit:
                 visit.wait_for_quiet(800)

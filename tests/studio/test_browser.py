@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import csv
 import importlib.util
 import json
@@ -409,16 +410,27 @@ def test_other_origins_and_hosts_are_refused(browser, studio, tmp_path):
         assert frame == "blocked"
 
 
-def test_page_reconnects_after_a_restart(browser, comments, tmp_path):
+def test_project_survives_a_restart(browser, comments):
     data, _ = comments
     with run_studio(data, "--classes", "ham,spam") as address, StudioPage.open(browser, address) as visit:
         visit.add_rule("keywords", "spam", words="subscribe")
-        first = visit.rows.all_inner_texts()
-    assert first
     with run_studio(data) as address, StudioPage.open(browser, address) as visit:
         visit.rows.first.locator("td.coverage:has-text('%')").wait_for()
         assert visit.page.locator("#source-rows .name").all_inner_texts() == ["subscribe"]
         assert visit.problems == []
+
+
+def test_page_reports_a_lost_connection_and_a_new_token(browser, comments):
+    data, _ = comments
+    with contextlib.ExitStack() as stack:
+        with run_studio(data, "--classes", "ham,spam") as address:
+            visit = stack.enter_context(StudioPage.open(browser, address))
+        lost = visit.page.locator("#connection:not([hidden])")
+        lost.wait_for()
+        assert "Connection lost" in lost.inner_text()
+        port = address.split("/?")[0].rsplit(":", 1)[1]
+        with run_studio(data, "--port", port):
+            visit.page.locator("#connection:has-text('Open the address')").wait_for()
 
 
 def test_two_pages_follow_each_other(browser, studio):

@@ -7,7 +7,7 @@ import pytest
 
 from flyingsquid.studio.rules import OPERATORS
 from flyingsquid.studio.worker import match
-from tests.studio.support import open_workspace
+from tests.studio.support import RULES, open_workspace
 
 
 def matches_of(workspace, source):
@@ -51,6 +51,15 @@ def test_suggestions_find_words_that_tell_the_classes_apart(workspace):
         matches = matches_of(workspace, each["source"])
         assert np.mean(spam[matches] == each["source"]["label"]) > 0.7
     assert {each["source"]["label"] for each in workspace.suggestions()["suggestions"]} == {0, 1}
+
+
+def test_one_threshold_per_column_and_class(tmp_path):
+    with open_workspace(tmp_path, n=1_000, rules=RULES[:3]) as workspace:
+        workspace.find_suggestions()
+        found = [each["source"] for each in workspace.suggestions()["suggestions"]]
+        compared = [(each["column"], each["label"]) for each in found if each["kind"] == "comparison"]
+        assert ("likes", 0) in compared  # comments with many likes are not spam
+        assert len(set(compared)) == len(compared)
 
 
 def test_nothing_is_added_without_a_click(workspace):

@@ -18,7 +18,7 @@ FAST = {"kind": "regex", "pattern": "b", "ignore_case": True}
 
 def make_job(source, texts, **options):
     return Job(
-        str(source), {**source, "column": "text"}, lambda a, b: texts[a:b], np.full(len(texts), -1, np.int16),
+        str(source), {**source, "column": "text"}, lambda a, b: texts[a:b], np.full(len(texts), -1, np.int8),
         **options,
     )  # fmt: skip
 

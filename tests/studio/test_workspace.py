@@ -84,6 +84,20 @@ def test_changing_the_class_of_a_rule_needs_no_new_matching(workspace):
     assert workspace.state()["sources"][0]["votes"][0] == 0
 
 
+def test_votes_of_many_previews_are_forgotten_but_not_those_of_sources(tmp_path, monkeypatch):
+    from flyingsquid.studio import columns
+
+    monkeypatch.setattr(columns, "_KEPT_BYTES", 0)
+    with open_workspace(tmp_path) as workspace:
+        for i in range(columns._KEPT_MORE + 10):
+            workspace.preview({"kind": "keywords", "words": [f"word{i}"], "label": 1})
+        assert len(workspace._columns._jobs) <= len(RULES) + columns._KEPT_MORE
+        kept = dict(workspace._columns._codes)
+        workspace.act({"type": "set_gold", "items": [1], "label": 1})
+        assert [row["status"] for row in workspace.state()["sources"]] == ["ready"] * 4
+        assert workspace._columns._codes == kept
+
+
 def test_undo_and_redo_restore_the_table(workspace):
     def table():
         return [(row["id"], row["accuracy"], row["enabled"]) for row in workspace.state()["sources"]]

@@ -20,7 +20,7 @@ from flyingsquid.studio.rules import OPERATORS, PATTERN_KINDS, match_key, read_s
 from flyingsquid.studio.worker import FUNCTION_SECONDS, Job, Worker
 from flyingsquid.votes.codes import ABSTAIN
 
-_MOST_KEPT = 400
+_KEPT_BYTES, _KEPT_MORE = 1 << 28, 20
 _WORKER_KINDS = (*PATTERN_KINDS, "function")
 
 
@@ -56,7 +56,7 @@ class FunctionFile:
         if version == self.version:
             return False
         source = {"kind": "list", "path": str(self.path), "version": version}
-        job = Job("list", source, lambda _start, _stop: [], np.zeros(1, np.int16), seconds=FUNCTION_SECONDS)
+        job = Job("list", source, lambda _start, _stop: [], np.zeros(1, np.int8), seconds=FUNCTION_SECONDS)
         self._worker.submit(job).finished.wait(2 * FUNCTION_SECONDS)
         self.error = None if job.error is None else f"{self.name}: {job.error}"
         self.version, self.functions = version, job.listed
@@ -121,9 +121,18 @@ class SourceColumns:
         else:
             codes = self._compute(source, classes)
         self._codes[key, label] = codes.astype(np.int8)
-        while len(self._codes) > _MOST_KEPT:
-            self._codes.popitem(last=False)
         return self._codes[key, label]
+
+    def trim(self, n_sources: int) -> None:
+        """Forget votes that were not used recently: of removed sources, previews and other classes.
+
+        Those of ``n_sources`` sources are kept, and others as long as they take at most 256 MB.
+        """
+        most = max(n_sources + _KEPT_MORE, _KEPT_BYTES // len(self.items))
+        while len(self._codes) > most:
+            self._codes.popitem(last=False)
+        while len(self._jobs) > most:
+            self._worker.cancel(self._jobs.popitem(last=False)[1])
 
     def key(self, source: dict[str, Any], classes: tuple[str, ...]) -> str:
         """Return a string that identifies which items a source matches."""
@@ -167,7 +176,7 @@ class SourceColumns:
         if key in self._jobs:
             self._jobs.move_to_end(key)
             return self._jobs[key]
-        codes = np.full(len(self.items), ABSTAIN, np.int16)
+        codes = np.full(len(self.items), ABSTAIN, np.int8)
         if source["kind"] == "function":
             job = Job(key, source, self._records, codes, classes=classes, seconds=FUNCTION_SECONDS)
         else:
@@ -178,8 +187,6 @@ class SourceColumns:
 
             job = Job(key, source, texts, codes, urgent=urgent)
         self._jobs[key] = job
-        while len(self._jobs) > _MOST_KEPT:
-            self._worker.cancel(self._jobs.popitem(last=False)[1])
         return self._worker.submit(job)
 
     def _records(self, start: int, stop: int) -> list[dict[str, Any]]:

@@ -145,11 +145,16 @@ def suggest_rules(
     found: list[Suggestion] = []
     taken: list[NDArray[np.bool_]] = []
     votes = [column[rows] for column in view.columns]
+    compared: set[tuple[str, int]] = set()
     for score, source, matches in pool.candidates():
         if score <= 0 or len(found) == n:
             break
         if match_key(source) in known or _repeats(matches, source["label"], votes, taken):
             continue
+        if source["kind"] == "comparison":  # one threshold per column and class, the best
+            if (source["column"], source["label"]) in compared:
+                continue
+            compared.add((source["column"], source["label"]))
         each = pool.assess(source, matches, votes, view.entries)
         if each.id not in rejected:
             found.append(each)

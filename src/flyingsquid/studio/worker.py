@@ -44,14 +44,14 @@ class Job:
     source : description of the source
     chunk_of : callable
         Returns the values of items start..stop: strings, or mappings for functions.
-    codes : int16 array of shape (n,)
+    codes : int8 array of shape (n,)
         1 on matches and -1 elsewhere; for functions the classes. Complete up to ``done``.
     """
 
     key: str
     source: dict[str, Any]
     chunk_of: Callable[[int, int], list[Any]]
-    codes: NDArray[np.int16]
+    codes: NDArray[np.int8]
     classes: tuple[str, ...] = ()
     seconds: float = PATTERN_SECONDS
     urgent: bool = False
@@ -163,7 +163,7 @@ class Worker:
         if isinstance(answer, list):
             job.listed, job.done = answer, stop
             return
-        job.codes[start:stop] = np.frombuffer(answer, np.int16)
+        job.codes[start:stop] = np.frombuffer(answer, np.int8)
         job.done = stop
 
     def _ask(self, job: Job, start: int, stop: int) -> bytes | str | list[str]:
@@ -277,7 +277,7 @@ def _answer(
     start: int,
     modules: _Modules,
 ) -> bytes | str:
-    """Return int16 codes as bytes, or the message of an error."""
+    """Return int8 codes as bytes, or the message of an error."""
     try:
         if classes == ():
             codes = match(source, values)
@@ -285,7 +285,7 @@ def _answer(
             codes = _call_function(source, classes, values, start, modules)
     except Exception as error:
         return _message(error)
-    return np.asarray(codes, np.int16).tobytes()
+    return np.asarray(codes, np.int8).tobytes()
 
 
 def _message(error: Exception) -> str:
@@ -299,13 +299,13 @@ def _list(source: dict[str, Any], modules: _Modules) -> list[str] | str:
         return _message(error)
 
 
-def match(source: dict[str, Any], values: Sequence[str | None]) -> NDArray[np.int16]:
+def match(source: dict[str, Any], values: Sequence[str | None]) -> NDArray[np.int8]:
     """Return 1 for strings that a keyword or regex rule matches, -1 for others.
 
     >>> match({"kind": "regex", "pattern": "a+", "ignore_case": True}, ["Aa", "b", None]).tolist()
     [1, -1, -1]
     """
-    codes = np.full(len(values), ABSTAIN, np.int16)
+    codes = np.full(len(values), ABSTAIN, np.int8)
     present = [i for i, value in enumerate(values) if value is not None]
     if present:
         votes = pattern_function(source)([values[i] for i in present])
@@ -337,9 +337,9 @@ def _call_function(
     values: list[Any],
     start: int,
     modules: _Modules,
-) -> NDArray[np.int16]:
+) -> NDArray[np.int8]:
     function = _functions_of(source, modules).get(source["function"])
     if function is None:
         raise LabelingError(f"no labeling function {format_value(source['function'])} in {source['file']}.")
     votes = label_chunk([function], values, first_item=start).to_votes(classes)
-    return np.asarray(votes.codes[:, 0], np.int16)
+    return np.asarray(votes.codes[:, 0], np.int8)

@@ -187,6 +187,7 @@ class Workspace:
         self._change += 1
         self._choose_columns()
         self._refresh()
+        self._columns.trim(len(self.project.state.sources))
         return self.revision
 
     def _choose_columns(self) -> None:
@@ -439,6 +440,7 @@ class Workspace:
                 return _previewed(items, view, matches, len(items))
             kept = {self._columns.key(entry.source, state.classes) for entry in state.sources.values()}
             job = self._columns.preview(found, kept)
+            self._columns.trim(len(state.sources))
         job.finished.wait(_PREVIEW_SECONDS)
         if job.error is not None:
             raise OptionError(job.error, parameter="pattern" if found["kind"] == "regex" else "words")

@@ -145,14 +145,16 @@ function update(element, item) {
   if (changed && isOpen) explain(element, item, view.search);
 }
 
-function toggle(index) {
+async function toggle(index) {
   const element = elementOf(index);
   const item = list.items.find((entry) => entry.index === index);
   if (!element || !item) return;
   if (open.has(index)) open.delete(index);
   else open.add(index);
   setOpen(element, open.has(index));
-  if (open.has(index)) explain(element, item, view.search);
+  if (!open.has(index)) return;
+  await explain(element, item, view.search);
+  element.scrollIntoView({ block: "nearest" });
 }
 
 function render() {

@@ -90,13 +90,15 @@ export function connect() {
     if (isNews || "table" in data) refresh();
   });
   events.addEventListener("error", async () => {
-    tell(connectionListeners, LOST);
+    if (events.readyState !== EventSource.CLOSED) {
+      tell(connectionListeners, LOST);
+      return;
+    }
     // The browser does not retry after a refused connection.
-    if (events.readyState !== EventSource.CLOSED) return;
     try {
       await get("/api/state");
     } catch (error) {
-      if (error.status === 403) tell(connectionListeners, REFUSED);
+      tell(connectionListeners, error.status === 403 ? REFUSED : LOST);
     }
     setTimeout(connect, RETRY_MS);
   });
