@@ -64,9 +64,9 @@ class _Group(click.Group):
             return super().resolve_command(ctx, args)
         except click.UsageError as error:
             similar = get_close_matches(args[0], self.list_commands(ctx), n=1)
-            if similar:
-                error.message += f" Did you mean {similar[0]}?"
-            raise
+            if not similar:
+                raise
+            raise click.UsageError(f"{error.message} Did you mean {similar[0]}?", error.ctx) from error
 
     def invoke(self, ctx: click.Context) -> Any:
         try:

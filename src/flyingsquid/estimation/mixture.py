@@ -27,11 +27,11 @@ from flyingsquid.estimation.source_estimates import (
 from flyingsquid.estimation.tied_em import (
     MOST_CELLS,
     Rows,
-    Shift,
     Tables,
     anchored_tables,
     can_use_pairs,
-    shift_of,
+    likelihood_gain,
+    moved_share,
     tables_from_pairs,
     tables_from_rows,
     with_abstention,
@@ -286,7 +286,7 @@ def _mix(
             tables = anchored_tables(rows, weights, balance)
             anchored = tables.term(weights)
             if balance is None:
-                anchored_share *= _supported(shift_of(rows, weights, tables), moments, dependence)
+                anchored_share *= _supported(rows, weights, tables, dependence)
     return Mixture(
         weights=weights.weights,
         one_sided=weights.one_sided,
@@ -300,18 +300,21 @@ def _mix(
     )
 
 
-def _supported(shift: Shift, moments: Moments, dependence: Dependence) -> float:
+def _supported(rows: Rows, weights: VoteWeights, tables: Tables, dependence: Dependence) -> float:
     """Return a factor in [0, 1] for anchored tables, less than 1 if they move items without support.
 
     Sources that share errors do not determine how frequent the classes are. So anchored tables may move items
     to another class only as far as this makes the votes more likely. If many pairs are dependent, it must
     make them much more likely, because the likelihood counts shared errors repeatedly.
     """
-    voting = np.count_nonzero(np.asarray(moments.vote_counts).sum(axis=1))
+    moved = moved_share(rows, weights, tables)
+    if moved < _UNSUPPORTED / 4:  # the factor would be above .9999
+        return 1.0
+    voting = np.count_nonzero(rows.votes.sum(axis=1))
     dependent = dependence.n_pairs / max(voting * (voting - 1) / 2, 1)
     needed = _NATS_PER_ITEM * (1 + (dependent / _DEPENDENT_PAIRS) ** 4)
-    support = max(shift.log_likelihood, 0.0) / needed
-    return 1 / (1 + (max(shift.share - support, 0.0) / _UNSUPPORTED) ** _STEEPNESS)
+    support = max(likelihood_gain(rows, weights, tables), 0.0) / needed
+    return 1 / (1 + (max(moved - support, 0.0) / _UNSUPPORTED) ** _STEEPNESS)
 
 
 def _prior(moments: Moments, balance: Array, weights: VoteWeights) -> Array:

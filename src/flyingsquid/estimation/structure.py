@@ -14,6 +14,7 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.special import ndtri
 
+from flyingsquid.estimation.dependence import row_quantiles
 from flyingsquid.estimation.independence import FitTest, Residuals
 from flyingsquid.estimation.signs import relative_signs
 from flyingsquid.estimation.sources import CenteredMoments, SignedMoments, flag_sources
@@ -222,13 +223,13 @@ def _starts(reading: _Reading, threshold: float) -> Iterator[tuple[Array, Mask]]
 
 
 def _medians(reading: _Reading, error: Array) -> Array:
-    """Return |b| by the median over triplets, or over pairs for many sources; NaN if undetermined."""
+    """Return |b| by the median over triplets, or over pairs for many sources; NaN or 0 if undetermined."""
     size = np.abs(reading.centered.covariance)
     if len(size) <= _MOST_FOR_TRIPLETS:
         strong = reading.fitted & (size >= error) & (size > 0)
         return all_triplets_median(Pairs(reading.centered.covariance, error, reading.fitted, strong)).values
     # The median over j of bᵢbⱼ is bᵢ times the median of b, whose square is the median over all pairs.
-    by_source = np.ma.median(np.ma.masked_array(size, ~reading.fitted), axis=1).filled(np.nan)
+    by_source = row_quantiles(np.where(reading.fitted, size, np.inf), 0.5)
     overall = float(np.median(size[reading.fitted]))
     return np.asarray(by_source / np.sqrt(overall)) if overall > 0 else np.full(len(size), np.nan)
 

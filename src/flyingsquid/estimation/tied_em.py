@@ -223,30 +223,23 @@ def anchored_tables(rows: Rows, weights: VoteWeights, balance: Array | None) -> 
     return tables
 
 
-class Shift(NamedTuple):
-    """Comparison of the labels by anchored tables with those by weighted votes.
+def moved_share(rows: Rows, weights: VoteWeights, tables: Tables) -> float:
+    """Return the share of items that tables move from one class to another, relative to weighted votes.
 
-    Attributes
-    ----------
-    share : float
-        Share of the items that move from one class to another, beyond those that move back.
-    log_likelihood : float
-        Mean log-likelihood of an item by the tables, relative to tables of the labels by weighted votes.
+    Items that move in opposite directions cancel.
     """
-
-    share: float
-    log_likelihood: float
-
-
-def shift_of(rows: Rows, weights: VoteWeights, tables: Tables) -> Shift:
-    """Compare the labels by anchored tables with those by weighted votes."""
     by_votes = best_class(weighted_shares(rows.cast, weights.weights))
     by_tables = table_posterior(rows.cast, tables.term(weights), weights.one_sided)
     moved = rows.voted @ (best_class(by_tables) - by_votes)
+    return float(np.abs(moved).sum() / 2 / max(rows.voted.sum(), 1e-12))
+
+
+def likelihood_gain(rows: Rows, weights: VoteWeights, tables: Tables) -> float:
+    """Return the mean log-likelihood of an item, relative to tables of the labels by weighted votes."""
+    by_votes = best_class(weighted_shares(rows.cast, weights.weights))
     unmoved = _maximize(_expect_labels(rows, by_votes), weights, _ANCHORED_ROW_VOTES, None)
-    gain = rows.voted @ (_log_likelihood(rows, weights, tables) - _log_likelihood(rows, weights, unmoved))
-    total = max(float(rows.voted.sum()), 1e-12)
-    return Shift(float(np.abs(moved).sum() / 2 / total), float(gain / total))
+    gain = _log_likelihood(rows, weights, tables) - _log_likelihood(rows, weights, unmoved)
+    return float(rows.voted @ gain / max(rows.voted.sum(), 1e-12))
 
 
 def _log_likelihood(rows: Rows, weights: VoteWeights, tables: Tables) -> Array:
