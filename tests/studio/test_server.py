@@ -11,6 +11,7 @@ import subprocess
 import sys
 import threading
 
+import psutil
 import pytest
 
 httpx = pytest.importorskip("httpx")
@@ -270,3 +271,30 @@ def test_command_serves_until_interrupted(tmp_path, number):
                 output, errors = process.communicate(timeout=60)
     assert (process.returncode, errors) == (0, "")
     assert "Stopped." in output
+
+
+@pytest.mark.system
+def test_a_killed_server_loses_nothing_and_leaves_no_process(tmp_path):
+    data = write_comments(tmp_path / "comments.csv", 100)
+    command = [sys.executable, "-u", "-m", "flyingsquid", "studio", str(data), "--classes", "ham,spam"]
+    states = []
+    for rule in (
+        {"kind": "keywords", "words": ["song"], "label": 0},
+        {"kind": "regex", "pattern": "free", "label": 1},
+    ):
+        with subprocess.Popen(command, stdout=subprocess.PIPE, text=True, cwd=tmp_path) as process:
+            lines = [process.stdout.readline() for _ in range(3)]
+            url = re.search(r"http://127\.0\.0\.1:\d+/\?token=\S+", "".join(lines))[0]
+            base = url.partition("?")[0]
+            with httpx.Client(follow_redirects=True) as client:
+                client.get(url)
+                states.append([row["source"] for row in client.get(f"{base}api/state").json()["sources"]])
+                action = {"type": "add_source", "source": rule}
+                answer = client.post(f"{base}api/actions", json=action).json()
+                states.append([row["source"] for row in answer["state"]["sources"]])
+            workers = psutil.Process(process.pid).children(recursive=True)
+            process.kill()
+            _, alive = psutil.wait_procs(workers, timeout=30)
+            assert not alive
+    assert [len(sources) for sources in states] == [0, 1, 1, 2]
+    assert states[1] == states[2]
