@@ -1,4 +1,4 @@
-"""What users wait for: every row is a ratio to a named baseline, measured in the same run, with peak memory.
+"""Times that users wait for: ratios to a named baseline, measured in the same run, with peak memory.
 
     python -m benchmarks.speed                     # all rows; about 20 minutes
     python -m benchmarks.speed --only small crowd  # rows whose names contain one of these words

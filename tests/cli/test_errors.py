@@ -217,6 +217,6 @@ def test_a_wrong_value_of_an_option_is_named_as_the_option(folder):
 
 
 def test_a_similar_command_is_suggested():
-    result = CliRunner().invoke(main, ["lable", "votes.csv"])
+    result = CliRunner().invoke(main, ["labels", "votes.csv"])
     assert result.exit_code == 2
     assert "Did you mean label?" in result.output

@@ -34,7 +34,8 @@ class Items:
         Name of the file.
     columns : dict from str to list
         Values of each column; strings for csv files.
-    kinds : dict from str to {"text", "number", "vote"}
+    kinds : dict from str to str
+        ``"text"``, ``"number"`` or ``"vote"`` for each column.
     text, id : str or None
         The column that is shown and searched, and the column of identifiers.
     features : array of shape (n, d) or None

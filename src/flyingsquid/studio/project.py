@@ -252,7 +252,7 @@ class Project:
 
     @property
     def path_exists(self) -> bool:
-        """Whether the project file exists, so that the project is not new."""
+        """True if the project file exists, so that the project is not new."""
         return self.path is not None and self.path.exists()
 
     def _load(self, content: Any) -> None:

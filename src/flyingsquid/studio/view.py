@@ -1,4 +1,4 @@
-"""What the page shows after a change: votes and labels, and the numbers of the table."""
+"""Content of the page after a change: votes and labels, and the numbers of the table."""
 
 from __future__ import annotations
 
