@@ -25,8 +25,9 @@ Array = NDArray[np.float64]
 FEWEST_LABELS = 5
 """Fewer gold labels than this are not used."""
 # Prior standard deviations of the coefficients of the posterior, the vote share and the intercepts, and of
-# those of votes and the confusion: one candidate for each pair. With more values of either, learning curves
-# on design datasets change by less than 0.1 points and 0.001 nats (docs/design/0009-default.md).
+# those of votes and the confusion: one candidate for each pair. With six values for votes, learning curves on
+# design datasets change by less than 0.1 points and 0.001 nats; a third value of 3 for the first raises the
+# log loss by 0.01 at 20 labels (docs/design/0009-default.md).
 _CALIBRATION, _VOTES = (0.3, 1.0), (0.0, 0.1, 0.4, 1.6)
 # Floating-point operations of one pass, and cells of the features: they bound the number of coefficients.
 _MOST_OPERATIONS, _MOST_CELLS = 1 << 29, 1 << 24
