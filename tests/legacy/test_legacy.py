@@ -220,7 +220,7 @@ def test_tables_are_always_projected_to_probabilities():
     votes = 2 * drawn.votes.codes - 1
     with pytest.warns(SourceWarning, match="do not fit the class balance"):
         repaired = fitted(votes, class_balance=[0.7, 0.3])
-    with pytest.warns(SourceWarning):
+    with pytest.warns(SourceWarning), pytest.warns(UserWarning, match="`clamp`"):
         unclamped = fitted(votes, class_balance=[0.7, 0.3], flip_negative=False, clamp=False)
     np.testing.assert_array_equal(repaired.predict_proba(votes), unclamped.predict_proba(votes))
     assert repaired.predict_proba(votes).min() >= 0

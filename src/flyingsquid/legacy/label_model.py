@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import itertools
 import logging
+import warnings
 from collections.abc import Sequence
 from typing import Any
 
@@ -109,8 +110,8 @@ class LabelModel:
         L_train: ArrayLike,
         class_balance: ArrayLike | None = None,
         Y_dev: ArrayLike | None = None,
-        flip_negative: bool = True,  # noqa: ARG002  # old scripts pass it
-        clamp: bool = True,  # noqa: ARG002
+        flip_negative: bool = True,
+        clamp: bool = True,
         solve_method: SolveMethod = "triplet_mean",
         sign_recovery: SignRecovery = "all_positive",
         verbose: bool = False,
@@ -128,8 +129,8 @@ class LabelModel:
             Gold labels of any items, -1 and +1. The class balance is their shares, with two uniform items
             added; for more than 12 tasks, the shares of each task.
         flip_negative, clamp : bool, default=True
-            Ignored: tables that noise makes negative are always projected to probabilities with the same vote
-            rates and class balance.
+            Accepted for old scripts. False is ignored with a warning: tables that noise makes negative are
+            always projected to probabilities with the same vote rates and class balance.
         solve_method : {"triplet_mean", "triplet_median", "triplet", "independencies"}, \
                 default="triplet_mean"
             "independencies" needs an imbalanced class balance, and no triplets.
@@ -140,6 +141,12 @@ class LabelModel:
         verbose : bool, default=False
             Whether to log at level INFO of the logger ``flyingsquid``.
         """
+        if not (flip_negative and clamp):
+            warnings.warn(
+                "`flip_negative` and `clamp` are ignored: tables are always projected to probabilities.",
+                UserWarning,
+                stacklevel=2,
+            )
         votes = self._read(L_train, "L_train")
         balance = read_balance(class_balance, Y_dev, self.v)
         options = options_for(self._graph, solve_method, sign_recovery, self.triplets)
