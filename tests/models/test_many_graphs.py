@@ -607,3 +607,34 @@ def test_files_of_sources_that_never_abstain_come_back(graph, balance, tmp_path)
     model.save(tmp_path / "m.fsq")
     again = fs.load(tmp_path / "m.fsq").predict_proba(votes)
     np.testing.assert_array_equal(again, model.predict_proba(votes))
+
+
+def test_gold_labels_of_all_items_give_the_tables_of_these_labels():
+    """Gold labels stay fixed during the passes, so nothing is left to estimate."""
+    rng = np.random.default_rng(0)
+    y = rng.choice(3, 2_000, p=[0.5, 0.3, 0.2])
+    votes = np.where(rng.random((2_000, 5)) < 0.6, y[:, None], rng.integers(0, 3, (2_000, 5)))
+    copied = rng.random(2_000) < 0.5
+    votes[copied, 1] = votes[copied, 0]
+    graph = fs.DependencyGraph(5, source_edges=[(0, 1)])
+    model = fs.LabelModel(graph).fit(votes, gold=y)
+    seen = [[[np.mean(votes[y == k, i] == v) for v in range(3)] for k in range(3)] for i in range(5)]
+    np.testing.assert_allclose(model.confusion_[:, :, :3], seen, atol=5e-3)
+    np.testing.assert_allclose(model.class_balance_, np.bincount(y) / 2_000, atol=1e-2)
+    assert model.n_gold_ == 2_000
+    with pytest.raises(fs.exceptions.OptionError, match="gold"):
+        fs.LabelModel(graph, method="decomposition").fit(votes, gold=y)
+
+
+def test_gold_labels_of_one_task_of_a_chain_are_used():
+    rng = np.random.default_rng(1)
+    y = np.cumsum(rng.random((1_500, 3)) < 0.2, axis=1) + rng.integers(0, 3, (1_500, 1))
+    y %= 3
+    right = rng.random((1_500, 9)) < 0.7
+    votes = np.where(right, np.repeat(y, 3, axis=1), rng.integers(0, 3, (1_500, 9)))
+    graph = fs.DependencyGraph.chain(3, 3)
+    gold = np.full(y.shape, -1)
+    gold[:, 1] = y[:, 1]
+    model = fs.LabelModel(graph).fit(votes.reshape(1_500, 3, 3), gold=gold)
+    seen = [[np.mean(votes[y[:, 1] == k, 3] == v) for v in range(3)] for k in range(3)]
+    np.testing.assert_allclose(model.confusion_[3, :, :3], seen, atol=5e-3)

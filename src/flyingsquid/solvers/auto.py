@@ -106,7 +106,8 @@ def _tables_on_graph(data: FitData) -> Fit:
     """
     check_capabilities(EM(), data)
     if data.learned_graph is None:
-        return _with_passes_noted(solve_tables_on_graph(data, "em_if_dense"))
+        start = "em" if data.has_gold else "em_if_dense"  # gold labels take part in the passes
+        return _with_passes_noted(solve_tables_on_graph(data, start))
     try:
         return _with_passes_noted(solve_tables_on_graph(data, "decomposition", passes=True))
     except NotIdentifiableError as error:

@@ -253,8 +253,6 @@ def check_capabilities(solver: Solver, data: FitData) -> None:
         )
     if data.has_gold and not requires.gold:
         raise OptionError(f'`gold` is not supported by {name}; leave it out, or use method="auto".')
-    if data.has_gold and has_graph and n_classes > 2:
-        raise OptionError("`gold` is not supported with a graph and more than two classes; leave it out.")
     if data.has_signs and not requires.signs:
         raise OptionError(f"`signs` is not supported by {name}; leave it out.")
     if data.estimates_balance and not requires.estimated_balance:

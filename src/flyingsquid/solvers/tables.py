@@ -253,10 +253,16 @@ def solve_tables_on_graph(data: FitData, start: str, *, passes: bool | None = No
             f"A graph with {moments.n_classes} classes needs the votes themselves, and only counts are "
             "available; call fit(votes)."
         )
+    passes = start != "decomposition" if passes is None else passes
+    if data.has_gold and not passes:
+        raise OptionError(
+            '`gold` is not supported by method="decomposition" on a graph with more than two classes; use '
+            'method="auto" or "em".'
+        )
     found = fit_many_graph(data.votes, data.weights, moments, balance, method=start)
     temper = resolve_temper(data.temper, found.excess, found.graph, moments.coverage)
     reason = found.reason
-    if start != "decomposition" if passes is None else passes:
+    if passes:
         found = refine_on_graph(found, data.votes, data, temper)
     return GraphFit(
         classes=moments.classes,
@@ -279,20 +285,27 @@ def solve_tables_on_graph(data: FitData, start: str, *, passes: bool | None = No
 
 
 def refine_on_graph(fit: ManyGraphFit, votes: Votes, data: FitData, temper: float) -> ManyGraphFit:
-    """Return the fit after EM passes over the votes, with other tasks' evidence tempered."""
+    """Return the fit after EM passes over the votes, with other tasks' evidence tempered.
+
+    Gold labels stay fixed during the passes.
+    """
     graph, n_classes, balance = fit.graph, votes.n_classes, data.balance
     weights = np.ones(votes.n_items) if data.weights is None else np.asarray(data.weights, np.float64)
     by_views = np.array([route == "views" for route in fit.routes])
     spared = np.array([route == "agreement" for route in fit.routes])
     kept = spared[list(graph.source_task)]
     given = isinstance(balance.tasks[0], np.ndarray)
+    gold = np.full((votes.n_items, graph.n_tasks), -1) if data.gold is None else data.gold
+    known = gold >= 0
     if spared.all():
         return replace(fit, method="agreement", balance_note=fit.balance_note if given else _UNIFORM)
     for _ in range(PASSES):
         emissions = emissions_from_tables(graph, fit.tables, fit.balance, fit.units, silence_counts=True)
         evidence = emissions.evidence(votes.codes)
         posterior, _ = sum_product(temper * evidence, graph._task_tree, fit.task_tables)
-        posterior = with_own_evidence(posterior, evidence, temper) * weights[:, None, None]
+        posterior = with_own_evidence(posterior, evidence, temper)
+        posterior[known] = np.eye(n_classes)[gold[known]]
+        posterior = posterior * weights[:, None, None]
         as_voted = (posterior.sum(axis=0) + 1) / (weights.sum() + n_classes)
         as_voted[spared] = fit.balance[spared]
         settled = [
