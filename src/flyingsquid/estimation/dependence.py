@@ -33,7 +33,7 @@ _FEWEST_SOURCES, _FEWEST_PAIRS = 4, 6
 _STANDARD_ERRORS, _LEAST_EXCESS = 4.0, 0.1
 # The loss of a residual levels off at this many standard errors (Geman and McClure); it starts wider.
 _SCALE = 3.0
-# With a tolerance of 1e-6, probabilities differ by at most .001 on 102 simulated datasets, and fits take longer.
+# With a tolerance of 1e-6, probabilities differ by at most .001 on 102 simulated datasets, in more time.
 _MOST_ITERATIONS, _TOLERANCE = 80, 1e-4
 # Iterations until the widest scale has come down.
 _SETTLED = 8
