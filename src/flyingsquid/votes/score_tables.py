@@ -126,7 +126,7 @@ def _as_floats(array: NDArray[Any], locate: Any) -> NDArray[np.float64]:
     if wrong.any():
         at = tuple(int(k) for k in np.argwhere(wrong)[0])
         raise VotesError(
-            f"{locate(at)}: scores must be finite and at most {LARGEST_SCORE:g} in size; got "
+            f"{locate(at)}: scores must be finite and at most {LARGEST_SCORE:g} in absolute value; got "
             f"{format_value(values[at].item())}.",
             parameter="scores",
         )
