@@ -207,7 +207,7 @@ def draw_3(figure: Any, results: Mapping[str, Any]) -> None:
     right.legend(fontsize=8)
 
 
-THEOREM_3 = Artifact("theorem-3", "Theorem 3: what end models lose", (), measure_3, render_3, draw_3)
+THEOREM_3 = Artifact("theorem-3", "Theorem 3: excess error of end models", (), measure_3, render_3, draw_3)
 
 # ---------------------------------------------------------------------- Theorem 5
 

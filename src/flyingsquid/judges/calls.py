@@ -58,7 +58,7 @@ class Clock:
 
 
 class _Call:
-    """One attempt in progress. Either its answer or its timeout claims it first; the other is ignored."""
+    """One attempt in progress. It ends with its answer or its timeout; the later of the two is ignored."""
 
     __slots__ = ("_claimed", "attempt", "future", "item", "judge")
 
