@@ -188,7 +188,8 @@ def _gap(value: Sequence[float], metric: str) -> str:
 
 def _losses(table: Results) -> str:
     lost = table["below"]["auto"]
-    opening = f"`auto` loses more than {100 * MARGIN:.1f} points on {len(lost['sets'])} of {lost['of']} datasets"
+    share = f"{len(lost['sets'])} of {lost['of']} datasets"
+    opening = f"`auto` loses more than {100 * MARGIN:.1f} points on {share}"
     if not lost["sets"]:
         return opening + ".\n"
     by_name = {s["name"]: s for s in table["sets"]}
@@ -229,7 +230,8 @@ def _slow(sets: Sequence[Results]) -> str:
     """Return the datasets on which `auto` takes more than half of Snorkel's time."""
     ratios = {s["name"]: _ratio(s) for s in sets}
     slow = [f"`{name}`" for name, ratio in ratios.items() if ratio is not None and ratio > HALF]
-    return _wrapped(f"`auto` takes more than half of Snorkel's time on {', '.join(slow) or 'no dataset'}.") + "\n"
+    shown = ", ".join(slow) or "no dataset"
+    return _wrapped(f"`auto` takes more than half of Snorkel's time on {shown}.") + "\n"
 
 
 def _size(s: Results) -> str:

@@ -241,7 +241,9 @@ def _print_labels(
             items = "1 item has" if without == 1 else f"{without:,} items have"
             console.note(f"{items} no votes (n_votes is 0); labels are based on features alone.")
         elif without == 1:
-            console.note("1 item has no votes (n_votes is 0); its probabilities are those of any item without votes.")
+            console.note(
+                "1 item has no votes (n_votes is 0); it gets the probabilities of an item without votes."
+            )
         else:
             console.note(
                 f"{without:,} items have no votes (n_votes is 0); all of them get the same probabilities."

@@ -92,7 +92,9 @@ def _with(state: ProjectState, entry: SourceEntry) -> ProjectState:
 
 def _add_source(state: ProjectState, action: dict[str, Any], n_items: int) -> ProjectState:
     if len(state.sources) >= MOST_SOURCES:
-        raise OptionError(f"A project can have at most {MOST_SOURCES} sources. Remove a source first.", parameter="source")
+        raise OptionError(
+            f"A project can have at most {MOST_SOURCES} sources. Remove a source first.", parameter="source"
+        )
     source = read_source(action.get("source"), len(state.classes), n_items)
     entry = SourceEntry(f"s{state.n_added + 1}", source)
     return replace(_with(state, entry), n_added=state.n_added + 1)
