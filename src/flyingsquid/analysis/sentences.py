@@ -207,7 +207,7 @@ def _describe_ranks(found: Findings) -> list[str]:
     meaning = "Values are shares of correct votes."
     correlation = found.dependent[0].correlation if found.dependent else 0.0
     if found.basis != GOLD and correlation > _STRONG_CORRELATION:
-        meaning += " Sources with common errors are overestimated, because the labels follow them."
+        meaning += " Sources with common errors are overestimated, because the labels contain these errors."
     if found.n_unranked:
         meaning += f" Not ranked, because of too few votes: {format_count(found.n_unranked, 'source')}."
     if not found.has_order:

@@ -65,7 +65,7 @@ class Scores:
         unknown = [name for name in self.names if name not in names]
         if unknown:
             raise IncompatibleError(
-                f"`scores` must be by sources of the fitted model, such as {format_list(names, 3)}; got "
+                f"`scores` must come from sources of the fitted model, such as {format_list(names, 3)}; got "
                 f"{format_list(unknown, 3)}."
             )
         if self.names == names:
