@@ -1,4 +1,4 @@
-"""Candidate rules that follow from the current labels: words, pairs of words and thresholds.
+"""Candidate rules, computed from the current labels: words, pairs of words and thresholds.
 
 A person accepts or rejects them. Precision is the mean probability of a class on the items that match and
 have votes, so errors of the current sources bias this estimate.

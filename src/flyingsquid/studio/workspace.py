@@ -81,7 +81,7 @@ class Workspace:
     ) -> None:
         self.project, self.features_name = project, features_name
         self.revision = 0
-        self._given = items  # with the columns of texts and identifiers that the project may replace
+        self._given = items  # with the text and identifier columns, which the project may replace
         self._on_event = on_event or (lambda _event: None)
         self._lock = threading.RLock()
         self._sample = sample_rows(len(items), sample_size)
@@ -107,7 +107,7 @@ class Workspace:
 
     @property
     def items(self) -> Items:
-        """The items, with the columns of texts and identifiers that the project chose."""
+        """The items, with the text and identifier columns that were chosen in the project."""
         return self._columns.items
 
     def _start(self, target: Callable[[], None]) -> None:
