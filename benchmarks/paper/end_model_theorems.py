@@ -207,7 +207,7 @@ def draw_3(figure: Any, results: Mapping[str, Any]) -> None:
     right.legend(fontsize=8)
 
 
-THEOREM_3 = Artifact("theorem-3", "Theorem 3: what end models lose", (), measure_3, render_3, draw_3)
+THEOREM_3 = Artifact("theorem-3", "Theorem 3: excess error of end models", (), measure_3, render_3, draw_3)
 
 # ---------------------------------------------------------------------- Theorem 5
 
@@ -276,9 +276,9 @@ possible one, in points, averaged over {results["repeats"]} streams, for the bes
 | gold | {results["slope_gold"]:.2f} |
 | theorem | 0.33 |
 
-End models follow the drift with weak labels as with gold labels. The theorem guarantees an excess ε for
-drifts up to a constant times ε³, an exponent of 1/3; here the excess falls faster, about as Δ to the 2/3.
-The theorem's constant is small: an excess of half of all items is guaranteed up to
+With weak labels, end models follow the drift at nearly the same rate as with gold labels. The theorem
+guarantees an excess ε for drifts up to a constant times ε³, an exponent of 1/3; here the excess falls faster,
+about as Δ to the 2/3. The theorem's constant is small: even an excess of 50 points is guaranteed only up to
 Δ = {number(results["tolerated"])}, far slower than any drift above.
 """
 
@@ -297,4 +297,4 @@ def draw_5(figure: Any, results: Mapping[str, Any]) -> None:
     axis.legend(fontsize=8)
 
 
-THEOREM_5 = Artifact("theorem-5", "Theorem 5: tracking a drift", (), measure_5, render_5, draw_5, (5.5, 3.2))
+THEOREM_5 = Artifact("theorem-5", "Theorem 5: tracking drift", (), measure_5, render_5, draw_5, (5.5, 3.2))

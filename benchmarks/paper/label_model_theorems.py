@@ -266,7 +266,7 @@ def render_4(results: Mapping[str, Any], timings: Mapping[str, Any]) -> str:  # 
     for row in streams:
         cells = [f"{error:.4f}" for error in row["error"]]
         errors.append([number(row["drift"]), *cells, *[""] * (len(windows) - len(cells))])
-    heads = ["drift Δ", "stream", "best window", "its error", "error of all items", "W* of the theorem"]
+    heads = ["drift Δ", "stream", "best window", "its error", "error with all items", "W* of the theorem"]
     return f"""\
 The accuracies of five sources change linearly over the stream. A model is fitted to the last W items and
 compared with the true tables of the last item; errors are averaged over {results["repeats"]} streams. Δ is

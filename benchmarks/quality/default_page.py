@@ -152,7 +152,7 @@ def _overall(tables: Mapping[str, Results]) -> str:
 
 def _explain_below() -> str:
     margin = f"{100 * MARGIN:.1f} points"
-    return _wrapped(f"A dataset counts if the accuracy is more than {margin} below majority vote.") + "\n"
+    return _wrapped(f"A dataset is below majority vote if its accuracy is more than {margin} lower.") + "\n"
 
 
 def _means_by_kind(table: Results) -> str:
@@ -188,11 +188,12 @@ def _gap(value: Sequence[float], metric: str) -> str:
 
 def _losses(table: Results) -> str:
     lost = table["below"]["auto"]
-    opening = f"More than {100 * MARGIN:.1f} points on {len(lost['sets'])} of {lost['of']} datasets"
+    share = f"{len(lost['sets'])} of {lost['of']} datasets"
+    opening = f"`auto` loses more than {100 * MARGIN:.1f} points on {share}"
     if not lost["sets"]:
         return opening + ".\n"
     by_name = {s["name"]: s for s in table["sets"]}
-    lines = [_wrapped(f"{opening}; points ± one standard error of the difference on these items:"), ""]
+    lines = [_wrapped(f"{opening} (loss ± one standard error, in points):"), ""]
     for name, gap in lost["sets"].items():
         error = by_name[name]["scores"]["auto"]["ahead_error"]
         lines.append(f"- `{name}`: {-100 * gap:.1f} ± {100 * error:.1f}")
@@ -229,7 +230,8 @@ def _slow(sets: Sequence[Results]) -> str:
     """Return the datasets on which `auto` takes more than half of Snorkel's time."""
     ratios = {s["name"]: _ratio(s) for s in sets}
     slow = [f"`{name}`" for name, ratio in ratios.items() if ratio is not None and ratio > HALF]
-    return _wrapped(f"More than half of Snorkel's time on: {', '.join(slow) or 'no dataset'}.") + "\n"
+    shown = ", ".join(slow) or "no dataset"
+    return _wrapped(f"`auto` takes more than half of Snorkel's time on {shown}.") + "\n"
 
 
 def _size(s: Results) -> str:

@@ -267,7 +267,7 @@ def few_sources() -> list[list[str]]:
 # ---------------------------------------------------------------------- page
 
 
-HEADER = f"""# How honest are the numbers?
+HEADER = f"""# Intervals and verdicts on real datasets
 
 Written by `python -m benchmarks.quality.honesty --save` ([script](../../benchmarks/quality/honesty.py),
 [results](../../benchmarks/results/honesty.json)).
@@ -277,11 +277,12 @@ labels that were not used in the fit. Every dataset is fitted on all of its item
 at least {FEWEST_VOTES} votes on items with gold labels. [Which datasets are in which half](halves.md).
 
 - **Coverage**: share of sources whose accuracy on gold labels is in the 95% interval of `summary()`.
-- **Width**: mean width of these intervals. An interval from 0 to 1 would always cover, but be useless.
-- **Bias**: mean of the estimated less the realized accuracy. Sources share errors, so it is mostly positive.
+- **Width**: mean width of these intervals. Intervals from 0 to 1 would cover every source, but be useless.
+- **Bias**: mean of the estimated minus the realized accuracy. Sources share errors, so it is mostly positive.
 - **Balance error**: largest error of the estimated class balance; whether its interval contains the truth.
 - **Calibration error**: mean difference between the probability of the label and how often it is right.
-- **Gain**: accuracy above majority vote, as claimed by the verdict and as realized, in points; ties share.
+- **Gain**: accuracy above majority vote in points, as estimated by the verdict and as realized. A tie counts
+  as the share of the tied classes that is correct.
 
 How the intervals are made: [the design note](../design/0009-default.md).
 """
@@ -327,7 +328,7 @@ def _half_tables(results: Mapping[str, Any], half: str) -> str:
             f"from {len(GRID)} candidates.",
         ]
     columns = ["dataset", "sources", "coverage", "width", "bias", "from counts", "balance error"]
-    columns += ["in interval", "calibration error", "verdict", "claimed gain", "realized gain"]
+    columns += ["in interval", "calibration error", "verdict", "estimated gain", "realized gain"]
     lines += ["", "| " + " | ".join(columns) + " |", "| --- |" + " ---: |" * (len(columns) - 1)]
     lines += ["| " + " | ".join(_cells(name, row)) + " |" for name, row in datasets.items()]
     lines += ["", _verdicts(datasets), ""]
@@ -359,9 +360,9 @@ def _verdicts(datasets: Mapping[str, Mapping[str, Any]]) -> str:
     ]
     balance = np.mean([row["balance_covered"] for row in datasets.values()])
     return (
-        f"Correlation between claimed and realized gain: {np.corrcoef(claimed, realized)[0, 1]:.2f}. "
+        f"Correlation between estimated and realized gain: {np.corrcoef(claimed, realized)[0, 1]:.2f}. "
         f"Recommended with a loss of more than half a point: {', '.join(lost) or 'none'}. "
-        f"The interval of the class balance holds the truth on {balance:.0%} of the datasets."
+        f"The interval of the class balance contains the truth on {balance:.0%} of the datasets."
     )
 
 
@@ -383,8 +384,8 @@ def _simulation_tables(results: Mapping[str, Any]) -> str:
         lines.append("| " + " | ".join(cells) + " |")
     lines += [
         "",
-        "Three sources determine their accuracies and leave nothing to test, so their intervals reach",
-        "down to chance. Of one or two sources no accuracy is determined, and none is shown:",
+        "With three sources, accuracies can be estimated but independence cannot be tested, so intervals",
+        "reach down to chance. With one or two sources, accuracies cannot be estimated, and none is shown:",
         "",
         "| sources | true accuracy | shown |",
         "| ---: | ---: | ---: |",

@@ -140,7 +140,7 @@ def honesty() -> list[str]:
         "## Intervals and verdicts",
         "",
         "Coverage is the share of sources whose accuracy on gold labels lies in its 95% interval. Details:",
-        "[how honest are the numbers?](honesty.md)",
+        "[intervals and verdicts on real datasets](honesty.md).",
         "",
     ]
     rows, verdicts = [], []
@@ -159,7 +159,7 @@ def honesty() -> list[str]:
                 spread = f"{min(gains):+.1f} to {max(gains):+.1f}"
                 verdicts.append([f"{kind}, {half}", str(len(gains)), f"{np.mean(gains):+.1f}", spread])
     lines += table(["sources", "number", "coverage", "mean width", "calibration error of labels"], rows)
-    lines += ["What a verdict was followed by, in points of accuracy above majority vote:", ""]
+    lines += ["Measured gain of each verdict, in points of accuracy above majority vote:", ""]
     return lines + table(["verdict", "datasets", "mean gain", "range"], verdicts)
 
 
@@ -167,8 +167,9 @@ def gold_labels() -> list[str]:
     lines = [
         "## A few gold labels",
         "",
-        "Mean accuracy on items whose gold label was not given, by the number of gold labels. Details:",
-        "[learning curves](gold.md), [which items to label](suggestions.md), [rates](rates.md).",
+        "Mean accuracy on items whose gold label was not given, by the number of gold labels. Logistic",
+        "regression is fitted to the votes, and the stack to the votes and the labels of the default.",
+        "Details: [learning curves](gold.md), [which items to label](suggestions.md), [rates](rates.md).",
         "",
     ]
     for half, found in of_both_halves("gold").items():
@@ -200,8 +201,9 @@ def features() -> list[str]:
     return [
         "## Votes and features",
         "",
-        "Mean accuracy of votes alone and of votes with features, and of the better of majority vote and",
-        "Snorkel with an end model on the same features. Details: [features](features.md).",
+        "Mean accuracy of votes alone and of votes with features (both). The peer is an end model on the",
+        "same features, trained on majority vote or on Snorkel's labels, whichever is better on a dataset.",
+        "Details: [features](features.md).",
         "",
         *table(["", "datasets", "votes, %", "both, %", "peer, %"], rows),
     ]
@@ -214,8 +216,9 @@ def judges() -> list[str]:
         plain, ordered, majority = (percent(whole[key]) for key in ("default", "panel", "majority"))
         lines += [
             f"On LLMBar, where judges share a bias, majority vote has an accuracy of {majority}%. The",
-            f"default has {plain}% without orders (verdict: {whole['default_verdict']}) and {ordered}% with",
-            f"declared orders (verdict: {whole['panel_verdict']}). Rules were chosen on this panel. Details:",
+            f"default has {plain}% if orders are not declared (verdict: {whole['default_verdict']})",
+            f"and {ordered}% if they are (verdict: {whole['panel_verdict']}). Rules were chosen on this",
+            "panel. Details:",
             "[panels](panels.md), [scores](scores.md), [asking less](asking.md).",
             "",
         ]

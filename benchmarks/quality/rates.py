@@ -172,12 +172,12 @@ The method was chosen on the [design half](halves.md) of the datasets. The froze
 after that.
 """
 COLUMNS = """\
-| dataset | n | class | share | coverage | gold alone | width | gold alone | ratio | worth |
+| dataset | n | class | share | coverage | gold alone | width | gold alone | ratio | n_eff |
 |---|--:|--:|--:|--:|--:|--:|--:|--:|--:|
 """
 NOTES = """\
 `coverage` is the share of samples whose interval contains the true share, and `width` the mean width of
-the interval in points. `worth` is the number of gold labels that would be as precise without a model,
+the interval in points. `n_eff` is the number of gold labels that would be as precise without a model,
 from the mean squared errors of both estimates over all samples; in parentheses, the median of
 `n_effective` as reported from one sample.
 

@@ -129,17 +129,17 @@ How much do the suggested rules of [`flyingsquid studio`](../guides/studio.md) i
 accepts or rejects them? A simulated person looks at {CLICKS} suggestions at most, one after the other. The
 person accepts a suggestion if it is right on at least {ACCEPTED:.0%} of the items outside the test split that
 it matches, and rejects it otherwise; each is one click. The studio starts with the votes of the dataset, and
-new suggestions follow from the labels after each click. Accuracy is that of the test split, including items
-without votes.
+new suggestions are computed from the labels after each click. Accuracy is that of the test split, including
+items without votes.
 
 | dataset | half | clicks | accepted | accuracy before | after | coverage before | after | all accepted |
 |---|---|--:|--:|--:|--:|--:|--:|--:|
 """
 _END = """
 The last column is the accuracy after accepting every suggestion, with at most as many clicks. Suggestions
-follow from the current labels and inherit their errors. Accepting all of them is worse than a person on both
-datasets of the design half, the same on `sms`, and better on `trec` by 9 of 500 items. They are never applied
-automatically.
+are computed from the current labels and inherit their errors. Accepting all of them is less accurate than the
+simulated person on both datasets of the design half, equally accurate on `sms`, and more accurate on `trec` by
+9 of 500 items. Suggestions are never applied automatically.
 
 Run `python -m benchmarks.quality.studio_user --save`. The ranking in
 [`suggestions.py`](../../src/flyingsquid/studio/suggestions.py) and the number of clicks were chosen on the

@@ -80,7 +80,7 @@ class Note:
 
 
 class FlyingSquidError(ValueError):
-    """Base class of every error this package raises on purpose.
+    """Base class of the errors that FlyingSquid raises.
 
     Parameters
     ----------

@@ -215,9 +215,9 @@ def test_the_ratio_is_ours_by_snorkels(page, made):
     timed["split"]["below"]["auto"]["sets"].pop("people", None)
     text = page.render({"design": timed})
     assert "| `made` | 0.50 | 2.00 | 0.250 |" in text
-    assert "More than half of Snorkel's time on: no dataset." in text
+    assert "`auto` takes more than half of Snorkel's time on no dataset." in text
     scores["auto"]["seconds"] = 1.5
-    assert "More than half of Snorkel's time on: `made`." in page.render({"design": timed})
+    assert "`auto` takes more than half of Snorkel's time on `made`." in page.render({"design": timed})
 
 
 def test_without_data_it_says_so(table, monkeypatch):

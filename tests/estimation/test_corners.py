@@ -13,7 +13,7 @@ from flyingsquid.estimation.balance import resolve_task_balance
 from flyingsquid.estimation.conditional import _indicator_triplets
 from flyingsquid.estimation.dependence import near_copies
 from flyingsquid.estimation.gold import GoldCounts, ManyGold
-from flyingsquid.estimation.graph_moments import ignore_silence
+from flyingsquid.estimation.graph_moments import ignore_abstention
 from flyingsquid.estimation.graph_tables import require_few_cells
 from flyingsquid.estimation.independence import FitTest
 from flyingsquid.estimation.proportional import tables_from_joint
@@ -170,14 +170,14 @@ def test_one_vote_for_a_second_class_is_enough_to_use_several():
     assert found.tolist() == [False, False, False, True]
 
 
-def test_ignore_silence_and_votes_say_what_they_said():
+def test_ignore_abstention_keeps_the_votes():
     """P(who votes | Y) becomes P(who votes), and P(votes | who votes, Y) stays, also where it is 0."""
     rng = np.random.default_rng(8)
     table, balance = rng.random((3, 16)), np.array([0.5, 0.3, 0.2])
     silent = all_patterns(2, 3) < 0
     table[1, ~silent[:, 0] & silent[:, 1]] = 0.0
     table /= table.sum(axis=1, keepdims=True)
-    found = ignore_silence(UnitTable((0, 1), (), table), balance).table
+    found = ignore_abstention(UnitTable((0, 1), (), table), balance).table
     for who in ((True, True), (True, False), (False, True), (False, False)):
         these = (silent == who).all(axis=1)
         before, after = table[:, these].sum(axis=1), found[:, these].sum(axis=1)

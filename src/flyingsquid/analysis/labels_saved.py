@@ -163,7 +163,9 @@ def labels_saved(
         raise OptionError("`model` must be a fitted label model; got None.", parameter="model")
     read, tasks = read_votes(model, votes)
     if len(tasks) > 1 or hasattr(model, "transition_"):
-        raise OptionError("`model` must have one task and label single items.", parameter="model")
+        raise OptionError(
+            "`model` must be for one task and must not be a model of sequences.", parameter="model"
+        )
     joined = join_by_item(gold, item_ids(votes, read), read.n_items, "gold")
     truth = read_items(model, read, joined, name="gold").gold
     if truth is None:

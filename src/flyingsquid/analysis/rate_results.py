@@ -158,13 +158,13 @@ class Rates(Tabular):
         for r in self.rates:
             names = (None if r.group is None else as_scalar(r.group), as_scalar(r.label))
             rows.append((*names, r.share, r.low, r.high, r.n_gold, r.n_effective, r.n_items))
-        columns = ("group", "class", "share", "low", "high", "gold", "worth", "items")
+        columns = ("group", "class", "share", "low", "high", "gold", "n_eff", "items")
         formats = ("", "", ".1%", ".1%", ".1%", ",d", ",.0f", ",d")
         return Table(columns, tuple(rows), footnotes=self._footnotes(), formats=formats)
 
     def _footnotes(self) -> tuple[str, ...]:
         notes = [
-            f"low, high: {100 * self.confidence:.4g}% confidence interval. worth: number of gold labels that "
+            f"low, high: {100 * self.confidence:.4g}% confidence interval. n_eff: number of gold labels that "
             "would be as precise without a model."
         ]
         shown = self.differences[-1:] if len(self.differences) == 2 else self.differences

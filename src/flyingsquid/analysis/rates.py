@@ -90,10 +90,10 @@ def estimate_rate(
     >>> gold[chosen] = sample.y[chosen]
     >>> model = fs.LabelModel().fit(sample.votes)
     >>> fs.estimate_rate(model, sample.votes, gold)
-    class  share    low   high  gold  worth   items
+    class  share    low   high  gold  n_eff   items
         0  73.4%  69.7%  76.9%   100    568  10,000
         1  26.6%  23.1%  30.3%   100    568  10,000
-    low, high: 95% confidence interval. worth: number of gold labels that would be as precise without a model.
+    low, high: 95% confidence interval. n_eff: number of gold labels that would be as precise without a model.
     """
     z = float(ndtri((1 + _read_confidence(confidence)) / 2))
     if model is None:

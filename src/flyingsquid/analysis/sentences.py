@@ -207,7 +207,7 @@ def _describe_ranks(found: Findings) -> list[str]:
     meaning = "Values are shares of correct votes."
     correlation = found.dependent[0].correlation if found.dependent else 0.0
     if found.basis != GOLD and correlation > _STRONG_CORRELATION:
-        meaning += " Sources with common errors are overestimated, because the labels follow them."
+        meaning += " Sources with common errors are overestimated, because the labels contain these errors."
     if found.n_unranked:
         meaning += f" Not ranked, because of too few votes: {format_count(found.n_unranked, 'source')}."
     if not found.has_order:
@@ -284,7 +284,7 @@ def _percent(share: float) -> str:
 
 
 def describe_balance(model: Any) -> str:
-    """Return the class balance of a model of one task, with 95% intervals; empty without one.
+    """Return the class balance of a model of one task, with 95% intervals; empty if there is none.
 
     >>> import flyingsquid as fs
     >>> votes = fs.datasets.load_breast_cancer().votes
@@ -298,7 +298,7 @@ def describe_balance(model: Any) -> str:
 
 
 def verdict_on(model: Any, comparison: Comparison) -> Verdict | None:
-    """Return the verdict on a model, based on gold labels if the comparison has some; None without one.
+    """Return the verdict on a model, based on gold labels if the comparison has any; None if there is none.
 
     A model that was fitted with gold labels has a cross-validated verdict of its own.
     """

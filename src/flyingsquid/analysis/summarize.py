@@ -63,7 +63,8 @@ def summarize(votes: Any, y: Any = None, *, model: Any = None) -> Table:
       that a vote is correct, with its 95% interval;
     - ``votes``, and each of ``refused``, ``unparseable``, ``failed`` and ``not_asked`` that occurs: numbers
       of votes;
-    - ``flags``: problems of the source. Gold labels decide which sources are worse than chance, if given.
+    - ``flags``: problems of the source. If gold labels are given, they determine which sources are
+      worse than chance.
 
     For a model of several tasks, overlaps and conflicts are counted within each task.
 

@@ -45,7 +45,7 @@ def demo(seed: int) -> None:
     full, _, mark = glyphs
     console.print(f"[dim]{full} estimated from votes,[/] [bold green]{mark}[/] [dim]true[/]")
     console.print(
-        "[dim]Intervals take into account that rules may share errors, which makes them look better.[/]"
+        "[dim]Rules that share errors seem more accurate than they are. The intervals allow for this.[/]"
     )
     console.print(f"\n[bold]Verdict.[/] {model.diagnostics_.verdict}")
     console.print(f"\nAnd on [bold]{len(held_out)}[/] held-out biopsies:\n")

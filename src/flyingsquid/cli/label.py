@@ -239,9 +239,11 @@ def _print_labels(
     if without:
         if options["features_path"] and model.diagnostics_.features.is_used:
             items = "1 item has" if without == 1 else f"{without:,} items have"
-            console.note(f"{items} no votes (n_votes is 0); features alone decide.")
+            console.note(f"{items} no votes (n_votes is 0); labels are based on features alone.")
         elif without == 1:
-            console.note("1 item has no votes (n_votes is 0); its label does not depend on the item.")
+            console.note(
+                "1 item has no votes (n_votes is 0); it gets the probabilities of an item without votes."
+            )
         else:
             console.note(
                 f"{without:,} items have no votes (n_votes is 0); all of them get the same probabilities."

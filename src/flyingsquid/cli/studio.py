@@ -21,20 +21,21 @@ from flyingsquid.exceptions import OptionError
 @click.argument("data", type=click.Path(exists=True))
 @click.option("--project", type=FILE, metavar="FILE.json",
               help="The project file. Default: DATA with the ending .studio.json.")
-@click.option("--text", metavar="COLUMN", help="The column of texts. Default: text, or the longest.")
+@click.option("--text", metavar="COLUMN",
+              help="The text column. Default: text, or the column with the longest values.")
 @click.option("--id", "id_column", metavar="COLUMN", help="The column of item identifiers.")
 @click.option("--classes", callback=read_list, metavar="A,B,...", help="Classes of a new project.")
 @click.option("--features", type=click.Path(exists=True, dir_okay=False), metavar="FILE.npy",
               help="Embeddings, one row per item, for rules by similarity.")
 @click.option("--functions", type=click.Path(exists=True, dir_okay=False), metavar="FILE.py",
-              help="Python file of labeling functions. It is executed, and again whenever it changes.")
+              help="Python file of labeling functions. It is executed at the start and whenever it changes.")
 @click.option("--port", type=click.IntRange(1, 65535), help="Port on 127.0.0.1. Default: any free one.")
 @click.option("--open", "open_page", is_flag=True, help="Open the page in the browser.")
 def studio(data: str, port: int | None, **options: Any) -> None:
     """Write rules in the browser and see the labels change as you type.
 
     DATA has one row per item: csv, tsv, JSON lines, parquet, arrow, or a text file with one item per line.
-    The page is served to this computer only, at the printed address. Every change is saved in the project
+    The page is available on this computer only, at the printed address. Every change is saved in the project
     file.
 
     \b

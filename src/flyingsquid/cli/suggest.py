@@ -93,7 +93,7 @@ def suggest(votes: str, as_json: bool, **options: Any) -> None:
     console.echo()
     console.table(found.table())
     if output is not None and output != "-":
-        console.echo(f"{output}: {format_count(len(found), 'item')} to label; fill the column {_GOLD}")
+        console.echo(f"{output}: {format_count(len(found), 'item')} to label; fill in the column {_GOLD}")
 # fmt: on
 
 

@@ -181,7 +181,7 @@ def unpack_part(row: Any) -> Any:
 
 
 def add_parts(a: Any, b: Any) -> Any:
-    """Return the sum of two partitions; None is nothing."""
+    """Return the sum of two partitions; None stands for an empty one."""
     return merge(a, b)
 
 

@@ -24,7 +24,7 @@ class GoldCounts:
     Attributes
     ----------
     votes : array of shape (m, 2, 3)
-        ``votes[i, y, v]`` items with gold label y had the vote v of source i; no vote last.
+        ``votes[i, y, v]`` is the number of items with gold label y on which source i votes v; no vote last.
     units : tuple of arrays of shape (2, 3^s)
         For each unit of dependent sources on the task, the number of gold labels of each class for each
         state, in the order of ``all_patterns(s, 2)``.

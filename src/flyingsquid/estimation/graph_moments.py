@@ -79,7 +79,7 @@ _TINY = 1e-300
 
 
 def expected_tables(
-    codes: Codes, posterior: Array, graph: DependencyGraph, silence_counts: NDArray[np.bool_]
+    codes: Codes, posterior: Array, graph: DependencyGraph, abstention_counts: NDArray[np.bool_]
 ) -> Array:
     """Return P(vote = v | Y = k) of every source, shape (m, K, K + 1), no vote last.
 
@@ -88,7 +88,7 @@ def expected_tables(
     codes : dense (n, m) or sparse codes of K classes
     posterior : array of shape (n, D, K)
         P(Y_d = k | votes), times how often the item counts.
-    silence_counts : mask of shape (D,)
+    abstention_counts : mask of shape (D,)
         Tasks whose truth may affect the coverage of a source.
     """
     n_classes = posterior.shape[2]
@@ -103,7 +103,7 @@ def expected_tables(
         silent = np.maximum(total[task] - votes.sum(axis=2), 0.0)
         silent += PRIOR_VOTES * (1 - coverage[:, None])
         votes = votes + PRIOR_VOTES * coverage[:, None, None] * prior
-        if not silence_counts[task]:
+        if not abstention_counts[task]:
             votes /= np.maximum(votes.sum(axis=2, keepdims=True), _TINY)
             votes *= coverage[:, None, None]
             silent = np.broadcast_to(1 - coverage[:, None], silent.shape)
@@ -116,7 +116,7 @@ def expected_units(
     posterior: Array,
     graph: DependencyGraph,
     tables: Array,
-    silence_counts: NDArray[np.bool_],
+    abstention_counts: NDArray[np.bool_],
 ) -> tuple[UnitTable, ...]:
     """Return P(joint votes | Y = k) of every unit; ``tables`` (m, K, K + 1) are those of single sources.
 
@@ -137,7 +137,7 @@ def expected_units(
                 for k in range(n_classes):
                     counts[k] += np.bincount(numbers, given[rows, k], minlength=counts.shape[1])
             unit = UnitTable(sources, separator, counts / counts.sum(axis=1, keepdims=True))
-            found.append(unit if silence_counts[task] else ignore_silence(unit, balance[task]))
+            found.append(unit if abstention_counts[task] else ignore_abstention(unit, balance[task]))
     return reconcile_units(found)
 
 
@@ -188,7 +188,7 @@ def many_unit_table(
     return UnitTable(sources, separator, table)
 
 
-def ignore_silence(unit: UnitTable, balance: Array) -> UnitTable:
+def ignore_abstention(unit: UnitTable, balance: Array) -> UnitTable:
     """Return the unit under the assumption that abstaining does not depend on the truth.
 
     ``balance`` of shape (K,) is P(Y = k).

@@ -18,7 +18,7 @@ from flyingsquid.estimation.balance import TaskBalance
 from flyingsquid.estimation.confusion import with_coverage
 from flyingsquid.estimation.graph_moments import (
     Instruments,
-    ignore_silence,
+    ignore_abstention,
     many_unit_table,
     pair_of_many,
 )
@@ -379,5 +379,5 @@ def _fit_units(
         instruments = Instruments.of(task.tables_of(outside), task.balance)
         n_items = float(moments.n_items)
         solved = many_unit_table(unit, separator, counts, n_items, single, task.balance, at, instruments)
-        found.append(solved if task.route == "views" else ignore_silence(solved, task.balance))
+        found.append(solved if task.route == "views" else ignore_abstention(solved, task.balance))
     return reconcile_units(found)

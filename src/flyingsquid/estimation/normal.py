@@ -1,4 +1,4 @@
-"""Confidence intervals by the normal distribution."""
+"""Confidence intervals based on the normal distribution."""
 
 from __future__ import annotations
 

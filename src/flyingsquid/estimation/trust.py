@@ -75,9 +75,9 @@ def trust_from_rows(
     dependence: Dependence,
     abstained: float | None,
 ) -> Trust:
-    """Return the trust in tables that give rows the labels (u, K).
+    """Return the trust in confusion tables that imply ``labels`` of the rows, shape (u, K).
 
-    ``abstained`` is the evidence against abstention that depends on the class only. It is used if there are
+    ``abstained`` is the evidence that abstentions do not depend only on the class. It is used if there are
     too few pairs to compare their agreement.
     """
     m = moments.n_sources

@@ -355,7 +355,7 @@ class Fit(ABC):
     # ------------------------------------------------------------------ files
 
     def to_state(self, moments: Moments) -> State:
-        """Return arrays and JSON values that hold everything; ``moments`` are kept by the caller."""
+        """Return the complete state as arrays and JSON values; the caller stores ``moments``."""
         meta: dict[str, Any] = {
             "method": self.method,
             "reason": self.reason,

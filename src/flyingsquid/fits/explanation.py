@@ -376,7 +376,7 @@ def _listed(contributions: Sequence[Contribution]) -> str:
 
 
 def _rounded(p: float) -> tuple[str, str]:
-    """Return the relation of a probability to its displayed value: two digits, more near 0 and 1."""
+    """Return "=", "<" or ">" and a rounded probability: two digits, or three near 0 and 1."""
     if 0.005 <= p < 0.995:
         return "=", f"{p:.2f}"
     if 0.0005 <= p < 0.9995:

@@ -64,7 +64,7 @@ def junction_tree(adjacency: Sequence[AbstractSet[int]]) -> JunctionTree:
 
 
 def tree_of(elimination: Elimination) -> JunctionTree:
-    """Return the cliques that an elimination leaves, each joined to the one it was cut from.
+    """Return the junction tree of an elimination order.
 
     Variables are added in reverse order. If the later neighbors of a variable are a whole clique so far, the
     variable extends that clique; otherwise it starts a new clique below the one that contains its later

@@ -58,7 +58,7 @@ class Clock:
 
 
 class _Call:
-    """One attempt in progress. Either its answer or its timeout claims it first; the other is ignored."""
+    """One attempt in progress. It ends with its answer or its timeout; the later of the two is ignored."""
 
     __slots__ = ("_claimed", "attempt", "future", "item", "judge")
 
@@ -143,7 +143,7 @@ class Calls:
         self._loop = _EventLoop()
 
     def run(self) -> None:
-        """Ask until every cell has its final answer and there are no more, or until :meth:`stop`."""
+        """Ask until every cell has its final answer and no cells are added, or until :meth:`stop`."""
         try:
             self._run_cells()
             while not self._stopped.is_set() and self._add(self._more(self.answers)):

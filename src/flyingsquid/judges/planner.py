@@ -143,7 +143,7 @@ class Planner:
         self._n_fitted = -1
 
     def pilot_cells(self) -> list[tuple[int, int]]:
-        """Return the calls of the pilot, pairs (judge, item); all calls if nothing can stop the run."""
+        """Return the calls of the pilot, pairs (judge, item); all calls if the run cannot end early."""
         items, judges = np.nonzero(self.available[self._pilot])
         return list(zip(judges.tolist(), self._pilot[items].tolist(), strict=True))
 

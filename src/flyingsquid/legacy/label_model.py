@@ -237,7 +237,7 @@ def _require_better_than_random(model: NewLabelModel) -> None:
     if worse.any():
         i = int(np.flatnonzero(worse)[0])
         raise NotIdentifiableError(
-            f"Source {i} is right in {model.accuracies_[i]:.0%} of its votes, but "
+            f"Source {i} has an estimated accuracy of {model.accuracies_[i]:.0%}, but "
             "sign_recovery='all_positive' assumes that every source is better than random. Pass "
             "sign_recovery='fully_independent'."
         )

@@ -223,7 +223,7 @@ class FitState(NamedTuple, Generic[FittedT, MomentsT]):
 
 
 class FitAttributes(VoteReader, Generic[FittedT, MomentsT]):
-    """Fitted attributes that follow from the fit."""
+    """Attributes of a fitted model, computed from the fit."""
 
     # Assigned at once, so that an interrupted fit leaves the model as it was.
     _state: FitState[FittedT, MomentsT]

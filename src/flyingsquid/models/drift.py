@@ -228,7 +228,7 @@ class Recorder:
         return DriftHistory(names, positions, windows, values[:, :, 0], values[:, :, 1:])
 
     def state(self) -> dict[str, NDArray[Any]]:
-        """Return arrays that hold everything."""
+        """Return the complete state as arrays."""
         widths = np.array([len(record) for record in self._values], np.int64)
         flat = [record.ravel() for record in self._values]
         return {

@@ -269,10 +269,11 @@ class LabelModel(FitAttributes["Fitted", Moments], BatchEstimator):
             How often each item counts.
         features : array, sparse matrix or table of shape (n, d), optional
             Numbers about the items, such as embeddings, in the order of the votes; a pandas table is joined
-            by item identifier if its index holds them. Pass features to :meth:`predict_proba`, too: then
-            labels follow from both, and items without votes are labeled by features. NaN is missing. For
-            ``VoteChunks``, the rows of all chunks in one matrix, or an iterable with one matrix per chunk: a
-            sample of 20,000 items is kept to learn from. Not supported on clusters and with several tasks.
+            by item identifier if its index holds them. Pass features to :meth:`predict_proba` as well: then
+            labels are based on votes and features, and items without votes are labeled by features alone.
+            NaN is missing. For ``VoteChunks``, pass the rows of all chunks in one matrix, or an iterable
+            with one matrix per chunk: a sample of 20,000 items is kept to learn from. Not supported on
+            clusters and with several tasks.
             ``diagnostics_.features`` reports what they contributed.
 
         Examples
@@ -527,7 +528,7 @@ class LabelModel(FitAttributes["Fitted", Moments], BatchEstimator):
         return as_label_array(fit.classes)[fit.joint_labels(self.read_votes(votes).codes)]
 
     def log_likelihood(self, votes: Any) -> NDArray[np.float64]:
-        """Return log P(votes of an item) under the fitted model, shape (n,); its sum compares models.
+        """Return log P(votes of an item) under the fitted model, shape (n,). Use the sum to compare models.
 
         ``temper`` does not apply.
 

@@ -284,7 +284,7 @@ class MultiLabelModel(Estimator):
         write_state(path, self._to_state())
 
     def _to_state(self) -> State:
-        """Return arrays and JSON values that hold everything; arrays of label c are ``label_c.<name>``."""
+        """Return the complete state as arrays and JSON values; arrays of label c are ``label_c.<name>``."""
         self._require_fitted()
         models, failures = self._fitted
         labels = tuple(models)

@@ -616,7 +616,7 @@ class OnlineLabelModel(FitAttributes[Fitted, Moments], VoteEstimator):
     # ------------------------------------------------------------------ files
 
     def _to_state(self) -> State:
-        """Return arrays and JSON values that hold everything, so that a restored model continues exactly."""
+        """Return the complete state, so that a restored model continues exactly where this one stopped."""
         with self._lock:
             return self._current_state()
 

@@ -28,7 +28,7 @@ _FIELDS = {"n_items": finite(0, _MOST), "classes": LABELS, "names": optional(lis
 
 
 def to_state(moments: Moments) -> State:
-    """Return arrays and JSON values that hold everything."""
+    """Return the complete state as arrays and JSON values."""
     names = None if moments.names is None else list(moments.names)
     meta: dict[str, Any] = {
         "n_items": moments.n_items,

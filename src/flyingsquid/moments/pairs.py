@@ -186,7 +186,7 @@ class DensePairs:
 
 
 class SparsePairs:
-    """The same counts as a sparse matrix of shape (K m, K m), with the same methods."""
+    """Counts of pairs as a sparse matrix of shape (K m, K m), with the methods of the dense counts."""
 
     __slots__ = ("matrix", "n_classes", "votes")
 

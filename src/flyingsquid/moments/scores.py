@@ -167,17 +167,19 @@ class ScoreMoments:
             if array.dtype != dtype or array.shape != shape or not (np.abs(array) <= _LARGEST).all():
                 raise ModelFileError(
                     f"`{name}` in the file must be {np.dtype(dtype)} of shape {shape}, finite and "
-                    f"at most {_LARGEST:g} in size."
+                    f"at most {_LARGEST:g} in absolute value."
                 )
             arrays[name] = array
         counted = [arrays["pairs"], arrays["repeat_freedom"], arrays["repeat_squares"]]
         if m == 0 or any((each < 0).any() for each in counted):
             raise ModelFileError(
-                "The sums in the file must be of at least one source, and counts must be >= 0."
+                "The file must contain the sums of at least one source, and its counts must be >= 0."
             )
         pairs, counts = arrays["pairs"], np.diagonal(arrays["pairs"])
         if (pairs != pairs.T).any() or (pairs > counts).any() or (counts > state.meta["n_items"]).any():
-            raise ModelFileError("`pairs` in the file must be symmetric and at most the items of a source.")
+            raise ModelFileError(
+                "`pairs` in the file must be symmetric and at most the number of items of each source."
+            )
         return cls(state.meta["n_items"], **arrays)
 
 

@@ -240,7 +240,7 @@ class SequenceMoments:
         return cls.from_state(state)
 
     def to_state(self) -> State:
-        """Return arrays and JSON values that hold everything."""
+        """Return the complete state as arrays and JSON values."""
         rows = files.to_state(self.rows)
         arrays = {"lagged": self.lagged, "first": self.first, "second": self.second}
         return State(KIND, {"rows": rows.meta, "n_pairs": self.n_pairs}, {**rows.arrays, **arrays})

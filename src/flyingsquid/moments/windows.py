@@ -72,7 +72,7 @@ class Window(ABC):
 
     @abstractmethod
     def state(self) -> tuple[dict[str, Any], dict[str, NDArray[Any]]]:
-        """Return JSON values and arrays that hold everything."""
+        """Return the complete state as JSON values and arrays."""
 
     @abstractmethod
     def restore(self, meta: dict[str, Any], arrays: dict[str, NDArray[Any]]) -> None:

@@ -82,7 +82,7 @@ def report(
         Features of the items. With ``y``, the page shows how many gold labels a supervised model on these
         features needs to match a weakly supervised one, as :func:`~flyingsquid.labels_saved` estimates.
     features : array, sparse matrix or table of shape (n, d), optional
-        Features of the items that labels follow from, too, as in ``LabelModel.predict_proba``. A given
+        Features of the items, used for the labels as in ``LabelModel.predict_proba``. A given
         ``model`` must have been fitted with features.
 
     Returns

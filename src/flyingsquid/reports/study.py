@@ -61,7 +61,7 @@ class Study:
     ordered : bool
         Whether the items are in chronological order.
     features : array or sparse matrix of shape (n, d), or None
-        Features that labels follow from, too.
+        Features that are used for the labels, together with the votes.
     """
 
     items: Items

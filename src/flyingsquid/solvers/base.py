@@ -212,7 +212,7 @@ class Solver(ABC):
 
     @abstractmethod
     def solve(self, data: FitData) -> Fit:
-        """Return the fit. Does not warn: concerns are part of the fit."""
+        """Return the fit. Record concerns in the fit instead of issuing warnings."""
 
     def for_classes(self, n_classes: int) -> Solver:
         """Return the solver to use for this number of classes; by default this one."""

@@ -20,8 +20,8 @@ MAJORITY_FOLLOWED = (
 )
 """Concern reported if several explanations fit the votes."""
 CONSISTENT_FOLLOWED = (
-    "Two groups of judges contradict each other; the labels follow the judges that agree with themselves "
-    "when the order is swapped. To check whether this is right, label the items that fs.suggest_items lists."
+    "Two groups of judges contradict each other; the labels are based on the judges that give the "
+    "same answer in both orders. To check whether this is right, label the items that fs.suggest_items lists."
 )
 """Concern reported if several explanations fit the votes of judges that were asked in several orders."""
 

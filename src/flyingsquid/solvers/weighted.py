@@ -261,7 +261,7 @@ def given_balance(data: FitData) -> Array | None:
 
 
 def describe_mixture(found: MixtureFit) -> tuple[str, tuple[str, ...]]:
-    """Return the reason of the fit, and concerns about its sources."""
+    """Return the reason for the fit, and concerns about its sources."""
     trust, dependence, mixture = found.trust, found.dependence, found.mixture
     parts = []
     if mixture.tables is None:

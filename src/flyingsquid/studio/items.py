@@ -137,7 +137,7 @@ def read_items(
     ----------
     path : str or path
     text, id : str, optional
-        The columns of texts and of identifiers. Default: guessed from names and values.
+        The text column and the column of identifiers. Default: guessed from names and values.
     features : array of shape (n, d), optional
         Embeddings of the items, for rules by similarity.
     """

@@ -35,7 +35,7 @@ class SourceEntry:
 
 @dataclass(frozen=True)
 class ProjectState:
-    """Everything that actions determine.
+    """State of a project after a number of actions.
 
     Attributes
     ----------
@@ -92,7 +92,9 @@ def _with(state: ProjectState, entry: SourceEntry) -> ProjectState:
 
 def _add_source(state: ProjectState, action: dict[str, Any], n_items: int) -> ProjectState:
     if len(state.sources) >= MOST_SOURCES:
-        raise OptionError(f"A project holds at most {MOST_SOURCES} sources.", parameter="source")
+        raise OptionError(
+            f"A project can have at most {MOST_SOURCES} sources. Remove a source first.", parameter="source"
+        )
     source = read_source(action.get("source"), len(state.classes), n_items)
     entry = SourceEntry(f"s{state.n_added + 1}", source)
     return replace(_with(state, entry), n_added=state.n_added + 1)
@@ -224,7 +226,7 @@ class Project:
     path : Path, optional
         The project file, which every change replaces. None keeps the project in memory.
     data : str, default=""
-        Name of the data file; a project of another number of items is refused.
+        Name of the data file; opening a project with another number of items raises an error.
 
     Attributes
     ----------
@@ -265,16 +267,16 @@ class Project:
             )
         if content.get("n_items") != self.n_items:
             raise VoteFileError(
-                f"The project is about {format_value(content.get('n_items'))} items, but the data has "
+                f"The project was created for {format_value(content.get('n_items'))} items, but the data has "
                 f"{self.n_items:,}. Choose another file with --project."
             )
         actions, position, start = (content.get(name) for name in ("actions", "position", "start"))
         if not isinstance(actions, list) or len(actions) > MOST_ACTIONS:
-            raise VoteFileError("The project contains no list of actions.")
+            raise VoteFileError(f"`actions` in the project file must be a list of at most {MOST_ACTIONS:,}.")
         if not isinstance(position, int) or not _is_index(position, len(actions) + 1):
-            raise VoteFileError("The position of the project must be at most its number of actions.")
+            raise VoteFileError(f"`position` in the project file must be from 0 to {len(actions)}.")
         if not isinstance(start, int) or not _is_index(start, position + 1):
-            raise VoteFileError("The start of the project must be at most its position.")
+            raise VoteFileError(f"`start` in the project file must be from 0 to {position}.")
         for number, action in enumerate(actions, 1):
             try:
                 self._append(action if isinstance(action, dict) else {})

@@ -159,7 +159,7 @@ _READERS: dict[str, Callable[..., Any]] = {
 def pattern_function(source: dict[str, Any]) -> LabelingFunction:
     """Return the labeling function of a rule about strings; it votes 1 on strings that match.
 
-    Compiling takes no time that depends on texts; applying it does, and is left to a worker.
+    Compiling is fast. Applying the function may be slow, depending on the strings, and is left to a worker.
     """
     if source["kind"] == "keywords":
         return keywords(
@@ -181,7 +181,7 @@ def match_key(source: dict[str, Any]) -> str:
 
 
 def default_name(source: dict[str, Any]) -> str:
-    """Return the name of a source that was given none.
+    """Return the default name of a source.
 
     >>> default_name({"kind": "comparison", "column": "likes", "operator": ">=", "value": 3})
     'likes >= 3'
@@ -240,7 +240,7 @@ CLASSES = {classes!r}
 _COMPARE = '''
 
 def compare(column, operator, value, label, name):
-    """Vote for a class if a number compares to a value; blank and invalid numbers get no vote."""
+    """Vote for a class if a comparison with a value holds; blank and invalid numbers get no vote."""
 
     def vote(x):
         try:
@@ -295,7 +295,7 @@ def write_code(
     sources : list of descriptions
     classes : sequence of str
     text : str or None
-        The column of rules that name none.
+        The column of rules that do not name one.
     values : dict from column to the values of vote columns
     features : str, optional
         Name of the file of features.

@@ -82,7 +82,7 @@ class Broadcast:
 
 
 class Guard:
-    """Middleware that answers only requests of the page itself.
+    """Middleware that accepts only requests from the page itself.
 
     ``Host`` and ``Origin`` must name this server, which stops other sites and DNS rebinding. Every request
     needs the token, as a cookie that no other site can send.
@@ -106,17 +106,17 @@ class Guard:
             await answer(scope, receive, _with_headers(send, scope["path"]))
 
     def _refuse(self, request: Request) -> Response | None:
-        """Return the answer to a request that is not passed on."""
+        """Return the response if the request is not passed on to the application."""
         return self._refuse_site(request) or self._check_token(request) or self._refuse_body(request)
 
     def _refuse_site(self, request: Request) -> Response | None:
         host, origin = request.headers.get("host", ""), request.headers.get("origin")
         if host not in self._hosts:
-            return _error(403, "The host is not this server.")
+            return _error(403, "The `Host` header must name this server.")
         # A browser may open the page from a link elsewhere, but no other site may send requests.
         fetched = request.headers.get("sec-fetch-site") in ("cross-site", "same-site")
         if (origin is not None and origin != f"http://{host}") or (fetched and request.url.path != "/"):
-            return _error(403, "Requests of other sites are refused.")
+            return _error(403, "Requests from other sites are not allowed.")
         return None
 
     def _check_token(self, request: Request) -> Response | None:
@@ -131,7 +131,7 @@ class Guard:
         if self._is_token(request.cookies.get(self._cookie, "")):
             return None
         if request.url.path.startswith("/api"):
-            return _error(403, "The token is missing or wrong.")
+            return _error(403, "The token is missing or invalid. Open the address that the studio printed.")
         return HTMLResponse(_FORBIDDEN, 403)
 
     def _refuse_body(self, request: Request) -> Response | None:
@@ -193,7 +193,7 @@ def _error(status: int, message: str, field: str | None = None) -> JSONResponse:
 def _answering_errors(
     handle: Callable[[Request], Awaitable[Response]],
 ) -> Callable[[Request], Awaitable[Response]]:
-    """Turn errors about the request into 4xx answers."""
+    """Turn errors about the request into 4xx responses."""
 
     async def answer(request: Request) -> Response:
         try:

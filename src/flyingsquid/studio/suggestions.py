@@ -1,7 +1,7 @@
-"""Candidate rules that follow from the current labels: words, pairs of words and thresholds.
+"""Candidate rules, computed from the current labels: words, pairs of words and thresholds.
 
 A person accepts or rejects them. Precision is the mean probability of a class on the items that match and
-have votes, so it is an estimate that errors of the current sources can mislead.
+have votes, so errors of the current sources bias this estimate.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ from flyingsquid.studio.view import View
 _MOST = 30
 _MOST_ITEMS, _LONGEST_TEXT = 10_000, 2_000
 _MOST_TERMS = 50_000
-# Below these, a candidate is not worth the time of a person (docs/quality/studio.md).
+# Candidates below these limits are rarely accepted (docs/quality/studio.md).
 _FEWEST_MATCHES, _LEAST_PRECISION = 5, 0.6
 _EXAMPLES = 3
 _WORD = re.compile(r"(?u)\b\w[\w']+\b")

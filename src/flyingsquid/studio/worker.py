@@ -1,7 +1,7 @@
-"""Application of patterns and of Python functions to all items, in a separate process that can be killed.
+"""Worker process of the studio, which applies patterns and Python functions and can be killed.
 
-The server never runs a pattern of the user itself: a pattern that backtracks catastrophically holds the lock
-of the interpreter. One process works on one chunk at a time. If a chunk takes too long, the process is killed
+The server process never runs user patterns, because a pattern with catastrophic backtracking holds the global
+interpreter lock. One process works on one chunk at a time. If a chunk takes too long, the process is killed
 and started again, and the rule gets an error.
 """
 
@@ -340,6 +340,8 @@ def _call_function(
 ) -> NDArray[np.int8]:
     function = _functions_of(source, modules).get(source["function"])
     if function is None:
-        raise LabelingError(f"no labeling function {format_value(source['function'])} in {source['file']}.")
+        raise LabelingError(
+            f"{source['file']} does not define the labeling function {format_value(source['function'])}."
+        )
     votes = label_chunk([function], values, first_item=start).to_votes(classes)
     return np.asarray(votes.codes[:, 0], np.int8)

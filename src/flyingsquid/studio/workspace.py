@@ -1,7 +1,7 @@
 """The engine of the studio: a project with its items, votes and labels.
 
 A change is followed by a fit on at most ``sample_size`` items, so that the table is refreshed at once. If
-there are more items, a thread then fits all of them; ``state()["sampled"]`` tells which fit is shown. The
+there are more items, a thread then fits all of them; ``state()["sampled"]`` shows which fit is current. The
 same thread computes the effects of removing sources, and suggestions.
 """
 
@@ -52,7 +52,7 @@ class Workspace:
     items : Items
     project : Project
     functions : path, optional
-        Python file of labeling functions. It is trusted code: it is executed, and again when it changes.
+        Python file of labeling functions. It is trusted code, executed at the start and whenever it changes.
     on_event : callable, optional
         Called with a JSON value after changes, from any thread.
     sample_size : int, default=20_000
@@ -81,7 +81,7 @@ class Workspace:
     ) -> None:
         self.project, self.features_name = project, features_name
         self.revision = 0
-        self._given = items  # with the columns of texts and identifiers that the project may replace
+        self._given = items  # with the text and identifier columns, which the project may replace
         self._on_event = on_event or (lambda _event: None)
         self._lock = threading.RLock()
         self._sample = sample_rows(len(items), sample_size)
@@ -107,7 +107,7 @@ class Workspace:
 
     @property
     def items(self) -> Items:
-        """The items, with the columns of texts and identifiers that the project chose."""
+        """The items, with the text and identifier columns that were chosen in the project."""
         return self._columns.items
 
     def _start(self, target: Callable[[], None]) -> None:
@@ -263,7 +263,7 @@ class Workspace:
                 self._refresh()
 
     def wait(self, seconds: float = 60.0) -> None:
-        """Wait until the votes of all sources are there.
+        """Wait until the votes of all sources are computed.
 
         Raises
         ------
@@ -429,7 +429,7 @@ class Workspace:
     def preview(self, source: Any) -> dict[str, Any]:
         """Return how many items a source matches, without adding it. A new preview replaces the last.
 
-        The answer comes after at most a second; ``progress`` tells how many items were looked at.
+        The call returns after at most one second; ``progress`` is the number of items that were searched.
         """
         with self._lock:
             state, items, view = self.project.state, self.items, self.view

@@ -72,7 +72,7 @@ def read_names(names: Iterable[str] | None, n_sources: int) -> tuple[str, ...] |
             f"{format_count(n_sources, 'source')}."
         )
     if not all(isinstance(name, str) for name in read):
-        raise VotesError("`names` must be strings.")
+        raise VotesError(f"`names` must be strings; got {format_value(names)}.")
     if len(set(read)) < n_sources:
         twice = sorted({name for name in read if read.count(name) > 1})
         raise VotesError(f"`names` must be unique; got {', '.join(twice)} more than once.")

@@ -65,7 +65,7 @@ class FeatureItems:
         second: Any = later.features.values
         if first.shape[1] != second.shape[1]:
             raise IncompatibleError(
-                f"`features` must have {format_count(first.shape[1], 'column')}, as before; got "
+                f"`features` must have {format_count(first.shape[1], 'column')}, as in earlier calls; got "
                 f"{second.shape[1]:,}."
             )
         matched = later.votes.matched_to(self.votes.classes, self.votes.names).to_dense()

@@ -65,7 +65,7 @@ class Scores:
         unknown = [name for name in self.names if name not in names]
         if unknown:
             raise IncompatibleError(
-                f"`scores` must be by sources of the fitted model, such as {format_list(names, 3)}; got "
+                f"`scores` must come from sources of the fitted model, such as {format_list(names, 3)}; got "
                 f"{format_list(unknown, 3)}."
             )
         if self.names == names:
@@ -126,7 +126,7 @@ def _as_floats(array: NDArray[Any], locate: Any) -> NDArray[np.float64]:
     if wrong.any():
         at = tuple(int(k) for k in np.argwhere(wrong)[0])
         raise VotesError(
-            f"{locate(at)}: scores must be finite and at most {LARGEST_SCORE:g} in size; got "
+            f"{locate(at)}: scores must be finite and at most {LARGEST_SCORE:g} in absolute value; got "
             f"{format_value(values[at].item())}.",
             parameter="scores",
         )

@@ -17,7 +17,7 @@ async function request(path, options) {
     response = await fetch(path, { credentials: "same-origin", cache: "no-store", ...options });
   } catch (error) {
     if (isAbort(error)) throw error;
-    throw new StudioError("The studio does not answer. Check that it is still running in the terminal.");
+    throw new StudioError("The studio does not respond. Check that it is still running in the terminal.");
   }
   let body = null;
   try {
@@ -28,7 +28,7 @@ async function request(path, options) {
   if (!response.ok) {
     const found = (body && body.error) || {};
     throw new StudioError(
-      found.message || `The studio answered with status ${response.status}.`,
+      found.message || `The studio responded with status ${response.status}.`,
       found.field || null,
       response.status,
     );

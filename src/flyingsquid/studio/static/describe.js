@@ -1,4 +1,4 @@
-// Sources in words: what a rule does, and its kind.
+// Descriptions of sources: what a rule does, and its kind.
 
 import { count, listing } from "./dom.js";
 

@@ -22,7 +22,7 @@ const EXPORTS = {
   "labels.csv": ["Labels, CSV", "one line per item, with probabilities"],
   "labels.parquet": ["Labels, Parquet", "the same as a Parquet file"],
   "report.html": ["Report", "a page about the sources and labels"],
-  "project.json": ["Project", "everything that was done here"],
+  "project.json": ["Project", "the history of all changes"],
 };
 
 /** More classes than these are not listed one by one. */

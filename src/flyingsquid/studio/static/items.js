@@ -21,7 +21,7 @@ const FILTERS = {
 };
 const EMPTY = {
   all: "The file has no items.",
-  next: "Nothing to label: add some rules first, or every item has a gold label.",
+  next: "No items to label. Either there are no votes yet, or every item has a gold label.",
   disagreement: "No two sources disagree.",
   uncertain: "No item has votes yet.",
   uncovered: "Every item has at least one vote.",

@@ -20,10 +20,10 @@ import { showSource } from "./items.js";
 import { act, onProgress, onState, store } from "./store.js";
 
 const NO_SOURCES =
-  "There are no sources yet. Add a rule above: words, a pattern or a number that gives a class away. " +
+  "There are no sources yet. Add a rule above: words, a pattern or a number that indicates a class. " +
   "Each rule votes on the items that it matches, and abstains on all others.";
 const FEW_SOURCES =
-  "Accuracies can be estimated from three sources on, because the estimates compare different sources.";
+  "Accuracies are estimated once there are three sources, because the estimates compare different sources.";
 const MAX_CHIPS = 3;
 const EDITABLE = new Set(["keywords", "regex", "comparison", "similarity"]);
 

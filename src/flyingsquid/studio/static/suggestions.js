@@ -1,4 +1,4 @@
-// Suggested rules. A person accepts or rejects each of them; nothing is added by itself.
+// Suggested rules. A person accepts or rejects each of them; nothing is added automatically.
 
 import { get, isAbort, superseding } from "./api.js";
 import { KINDS, describe } from "./describe.js";
@@ -85,7 +85,7 @@ function updateCard(card, entry) {
   const names = new Map(store.state.sources.map((row) => [row.id, row.name]));
   const others = (entry.overlap || []).filter((other) => names.has(other.source) && other.share >= 0.1);
   const [most] = others.sort((a, b) => b.share - a.share);
-  if (most) about.push(`${percent(most.share, 0)} of them also have a vote of ${names.get(most.source)}.`);
+  if (most) about.push(`${percent(most.share, 0)} of them also have a vote from ${names.get(most.source)}.`);
   setText(card.querySelector(".about"), about.join(" "));
   const words = entry.source.words || [];
   card.querySelector(".examples").replaceChildren(
