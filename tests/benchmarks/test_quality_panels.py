@@ -107,12 +107,14 @@ def test_the_page_has_every_table(panels):
             "trusted": 0.9,
             "families": 0.8,
         },
-        "simulated": [{"items": 300, "judges": 4, "same": 0.5, "position": 0.0, **row}],
+        "simulated": [
+            {"items": 300, "judges": 4, "same": 0.5, "position": 0.0, "difference": 0.2, "error": 0.01, **row}
+        ],
         "civilcomments": row,
     }
     page = panels.render({"design": design, "frozen": {"repeats": row}})
     assert "| one | 50.0 | 60.0 | contradictory | 80.0 | unproven | 70.0 |" in page
     assert "| unproven | 2 | 0 | 0 | 0 |" in page
     assert "| 10 | 90.0 (80.0 to 95.0) | 90.0 (80.0 to 95.0) |" in page
-    assert "| 300 | 4 | 0.5 | 0.0 | 50.0 | 60.0 | 80.0 | +20.0 |" in page
+    assert "| 300 | 4 | 0.5 | 0.0 | 50.0 | 60.0 | 80.0 | +20.0 ± 1.0 |" in page
     assert "frozen half" in page
