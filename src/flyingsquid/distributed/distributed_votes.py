@@ -94,7 +94,7 @@ class DistributedVotes:
         return total
 
     def gold_items(self, gold: Any) -> GoldItems | None:
-        """Return the votes on items with gold labels, which takes a round over the votes.
+        """Return the votes on items with gold labels. Requires a pass over the votes.
 
         Items are identified by the column in ``keep`` if it has one entry, otherwise by the index of a pandas
         chunk or by ``Votes.items``.

@@ -382,7 +382,7 @@ def recommend_mixture(
         text = (
             "Contradictory: two groups of sources disagree, and the votes do not show which group is right. "
             "Labels follow the majority vote; only gold labels can decide. fs.suggest_items(model, votes, "
-            "10) lists the items that tell the two apart."
+            "10) lists the items that distinguish the two."
         )
         return Verdict("contradictory", text, gain, interval)
     if gain < _WORTH_HAVING:

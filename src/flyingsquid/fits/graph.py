@@ -260,7 +260,7 @@ def excess_by_source(excesses: Sequence[Array], graph: DependencyGraph) -> Array
 def resolve_temper(
     temper: float | str | None, excesses: Sequence[Array], graph: DependencyGraph, coverage: Array
 ) -> float:
-    """Return the exponent of the evidence of other tasks; "auto" follows from the persistence of errors."""
+    """Return the exponent of the evidence of other tasks; "auto" uses the persistence of errors."""
     if isinstance(temper, str):
         by_source = np.nan_to_num(excess_by_source(excesses, graph))
         return effective_row(persistence_of_errors(by_source, coverage))

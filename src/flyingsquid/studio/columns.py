@@ -30,7 +30,7 @@ class FunctionFile:
     Attributes
     ----------
     name : str
-        Name of the file; empty without one.
+        Name of the file; empty if there is none.
     functions : list of str
     error : str or None
         Why the file could not be executed.
