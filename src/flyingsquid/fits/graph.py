@@ -168,7 +168,7 @@ class GraphFit(Fit):
     def from_state(cls, state: State, moments: Moments) -> Self:
         graph, meta = moments.graph, state.meta
         if graph is None:
-            raise ModelFileError("The counts in the file must be counted for a graph.")
+            raise ModelFileError("The counts in the file must have been counted with a graph.")
         check_fields(meta, _FIELDS, "fit.")
         common = read_common(state, moments, graph.n_tasks)
         shape = (len(graph.task_edges), _excess_width(graph))
