@@ -76,7 +76,7 @@ class DistributedVotes:
         )
 
     def with_classes(self, classes: tuple[Label, ...] | None = None) -> DistributedVotes:
-        """Return the same votes with known classes: given, declared, or found in a round over the votes."""
+        """Return the same votes with known classes: given, declared, or found in a pass over the votes."""
         if classes is not None and self.classes is not None and len(classes) != len(self.classes):
             raise OptionError(
                 f"`n_classes` must match the classes {format_list(self.classes)}; got {len(classes)}.",

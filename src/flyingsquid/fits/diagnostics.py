@@ -173,7 +173,7 @@ class Diagnostics:
     features: FeatureEffect | None = field(default=None, kw_only=True)
 
     def _facts(self) -> dict[str, str]:
-        """Return what is worth reading, in order; blank if there is nothing to report."""
+        """Return the facts to report, in order; blank if there are none."""
         test = self.fit_test
         return {
             "method": self.method,
