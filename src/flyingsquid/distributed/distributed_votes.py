@@ -49,7 +49,7 @@ class DistributedVotes:
         The chunks and their engine.
     columns : tuple of column names, or None if chunks have none
         The sources, in order.
-    classes : tuple of K labels, or None to find them in a round over the votes
+    classes : tuple of K labels, or None to find them in a pass over the votes
     keep : tuple of column names
         Columns to keep next to the labels of ``predict`` and ``predict_proba``.
 
@@ -179,7 +179,7 @@ def votes(
     columns : sequence of column names or None, default=None
         The sources; None is all columns that are not in ``keep``.
     classes : sequence of K labels or None, default=None
-        None finds them in a round over the votes: 0 to the largest for integers, the sorted labels for
+        None finds them in a pass over the votes: 0 to the largest for integers, the sorted labels for
         strings.
     keep : sequence of column names, default=()
         Columns to keep next to the labels, such as identifiers.

@@ -694,7 +694,7 @@ class Votes:
             blank on an item which another rule marks has often just not found it, so ``"everywhere"`` makes
             many sources outvote the few that recognize it.
         sources : sequence of integers, optional
-            Positions of the sources whose silence means ``label``; default all.
+            Positions of the sources whose abstentions mean ``label``; all by default.
 
         Examples
         --------
