@@ -147,7 +147,7 @@ def crowd(quick: bool, *, name: str) -> Measured | None:
 
     if interpreter() is None or not os.environ.get("FLYINGSQUID_DATA"):
         return None
-    return dict(compare_with_crowdkit(name, 1 if quick else 7)["as it comes"])
+    return dict(compare_with_crowdkit(name, 1 if quick else 7)["default settings"])
 
 
 def structure(quick: bool) -> Measured:

@@ -161,8 +161,8 @@ accuracies of every item. The method is the mean over triplets, except for *defa
 {table(["drift", *labelers, "auto - best window", "auto - offline"], rows)}
 
 As in the paper, offline is as good or better with no or limited drift, and the window is better under large
-periodic drift. The paper gives no numbers or sizes for its figure. After the sudden change the automatic
-window is at most 2,000 within {shrunk} items.
+periodic drift. The paper gives no numbers or sizes for its figure. After the sudden change, the automatic
+window shrinks to at most 2,000 items; in the simulated streams this takes {shrunk} items.
 """
     if not real:
         return page

@@ -283,7 +283,7 @@ split, so the votes of the valid split take its place. Only *TS* and the tuning 
 """
 _TIMES = """\
 The table shows CPU seconds with one thread. *Ours* is the median of repeated fits by the mean over all
-triplets (by `method="covariance"` on basketball, because triplets determine nothing there). On video,
+triplets (by `method="covariance"` on basketball, because triplets fail there). On video,
 *ours* is a chain of D frames with separate sources for every frame, as in the paper; *one sequence* is
 `SequenceLabelModel`, whose sources are the same for all frames. *Speedup* is the ratio to Snorkel, which
 models single frames. The paper's speedup is relative to the software of 2020.

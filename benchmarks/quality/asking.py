@@ -206,7 +206,7 @@ _TAIL = """## How to read it
   to reproduce the labels of all.
 - **Not met: `crowd_adult`.** It has only 333 gold labels. About 3% of all labels change, so the difference
   has a standard error of one point. A pilot of 200 items has two votes per worker, too few to test whether
-  errors of workers are independent. So no item is called certain (with fewer than 20 votes per judge in the
+  errors of workers are independent. So no item counts as certain (with fewer than 20 votes per judge in the
   pilot), and items stop when further votes hardly change their label.
 - **Certain** items have an estimated error below the target of 5%. **Settled** items do not, but are expected
   to keep their label: a regression on the pilot estimates how many would change if all judges were asked, and
@@ -218,7 +218,7 @@ _TAIL = """## How to read it
 - Estimated errors come from the label model. If judges share a bias, as on `llm_civilcomments`, no estimate
   from votes shows it. For simulated independent judges, the estimates are at most one point too
   low.
-- With gold labels, the label model calls more items certain, and on `llm_rewardbench2_pairs` more of
+- With gold labels, more items are classified as certain, and on `llm_rewardbench2_pairs` more of
   them are wrong than the target allows.
 
 ## What was decided on the design half

@@ -197,8 +197,8 @@ def table(datasets: Mapping[str, Mapping[str, Sequence[float]]]) -> list[str]:
     return [
         *lines,
         "",
-        f"Accuracy of both above votes: mean {np.mean(gains):+.1f}, median {np.median(gains):+.1f}, least "
-        f"{min(gains):+.1f} points. Above the peer: mean {np.mean(above):+.1f}, median "
+        f"Gain of both over votes: mean {np.mean(gains):+.1f}, median {np.median(gains):+.1f}, smallest "
+        f"{min(gains):+.1f} points of accuracy. Over the peer: mean {np.mean(above):+.1f}, median "
         f"{np.median(above):+.1f} points.",
         f"Datasets more than half a point below votes: {', '.join(lost) or 'none'}.",
         "",

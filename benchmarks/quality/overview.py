@@ -223,7 +223,7 @@ def judges() -> list[str]:
             "",
         ]
     rows = [
-        [f"{name}, {half}", f"{one['calls']:.0%}", percent(one["everybody"]), percent(one["accuracy"])]
+        [f"{name}, {half}", f"{one['calls']:.0%}", percent(one["all asked"]), percent(one["accuracy"])]
         for half, recorded in of_both_halves("asking").items()
         for name, one in recorded.items()
         if "gold" not in name

@@ -138,7 +138,7 @@ def accuracy_of_best(values: Array, gold: NDArray[Any]) -> float:
 
 
 def votes_for_best(grid: Array) -> Array:
-    """Return the number of judges whose highest score an answer has; ties share."""
+    """Return the number of judges that give an answer their highest score; ties are divided."""
     filled = np.where(np.isnan(grid), -np.inf, grid)
     top = (filled == filled.max(axis=1, keepdims=True)) & np.isfinite(filled)
     return np.asarray((top / np.maximum(top.sum(axis=1, keepdims=True), 1)).sum(axis=2))
@@ -347,8 +347,8 @@ all judges share is not visible in scores.
 BEST_TEXT = """## Best of four: `rewardbench2_scores`
 
 1,763 prompts with four answers each, one of which is right. Random panels of judges, one of eight repeats
-of each judge; {draws} panels of each size, the same for all methods. Voting counts the judges whose highest
-score an answer has. z-scores are per judge over all answers. Ties share the credit.
+of each judge; {draws} panels of each size, the same for all methods. Voting counts the judges that give
+an answer their highest score. z-scores are per judge over all answers. Ties share the credit.
 
 {table}
 

@@ -138,8 +138,8 @@ items without votes.
 _END = """
 The last column is the accuracy after accepting every suggestion, with at most as many clicks. Suggestions
 are computed from the current labels and inherit their errors. Accepting all of them is less accurate than the
-simulated person on both datasets of the design half, equally accurate on `sms`, and more accurate on `trec` by
-9 of 500 items. Suggestions are never applied automatically.
+simulated person on both datasets of the design half, equally accurate on `sms`, and more accurate on `trec`
+by 9 of 500 items. Suggestions are never applied automatically.
 
 Run `python -m benchmarks.quality.studio_user --save`. The ranking in
 [`suggestions.py`](../../src/flyingsquid/studio/suggestions.py) and the number of clicks were chosen on the

@@ -146,7 +146,7 @@ def tables(results: Mapping[str, Any], half: str) -> str:
             lines.append(f"| {name}, {choice} | {cells} |")
     lines += [
         "",
-        f"Accuracy by dataset, random and suggested; labels needed for that of {LABELS} random ones.",
+        f"Accuracy by dataset, random and suggested; number of labels for that of {LABELS} random ones.",
         "",
     ]
     lines += [

@@ -39,7 +39,7 @@ class Video(NamedTuple):
     test: Codes
     y: Codes
     balances: dict[str, Array]
-    """What a model is told: an even balance, or that of the valid split."""
+    """Class balances that models are given: a uniform one, and that of the valid split."""
 
 
 def load(folder: Path, name: str) -> Video:
@@ -47,7 +47,7 @@ def load(folder: Path, name: str) -> Video:
     with np.load(path) as data:
         valid = data["Y_valid"]
         known = np.bincount(valid[valid >= 0], minlength=2)
-        balances = {"even balance": np.array([0.5, 0.5]), "balance of valid": known / known.sum()}
+        balances = {"uniform balance": np.array([0.5, 0.5]), "balance of valid": known / known.sum()}
         return Video(name, data["L_train"], data["L_test"], data["Y_test"], balances)
 
 
@@ -148,8 +148,8 @@ INTRODUCTION = """\
 # Chains of frames on real video
 
 This page compares models of chains and sequences with models of single frames. The train split is fitted
-without gold labels, and the test split is scored. Every model is given a class balance: a uniform one
-("even balance"), or that of the valid split.
+without gold labels, and the test split is scored. Every model is given a class balance: a uniform one,
+or that of the valid split.
 
 Written by `python -m benchmarks.quality.video --save` ([script](../../benchmarks/quality/video.py),
 [results](../../benchmarks/results/video.json)). Every cell has the form

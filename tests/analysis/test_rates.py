@@ -148,7 +148,7 @@ def test_results_print_and_convert_to_json(model, sample, gold):
     found = fs.estimate_rate(model, sample.votes, gold, by=np.arange(N) % 2)
     assert str(found) == repr(found)
     assert str(found).splitlines()[0].split() == [
-        "group", "class", "share", "low", "high", "gold", "worth", "items",
+        "group", "class", "share", "low", "high", "gold", "n_eff", "items",
     ]  # fmt: skip
     read = json.loads(json.dumps(found.to_dict()))
     assert read["rates"][1]["share"] == found.rates[1].share

@@ -151,7 +151,7 @@ def test_suggested_items_settle_a_contradiction():
     assert model.diagnostics_.verdict.kind in ("contradictory", "unproven")
     assert model.fit_.has_several_explanations
     suggested = fs.suggest_items(model, votes, 10, random_state=0)
-    assert all("tells explanations apart" in each.reason for each in suggested)
+    assert all("distinguishes explanations" in each.reason for each in suggested)
     gold = np.full(400, None)
     gold[suggested.positions] = y[suggested.positions]
     rest = np.setdiff1d(np.arange(400), suggested.positions)

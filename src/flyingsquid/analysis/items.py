@@ -105,7 +105,7 @@ def read_votes(model: Any, votes: Any) -> tuple[Votes, Tasks]:
 
 
 def require_gold(gold: NDArray[Any]) -> None:
-    """Raise an error if none of the gold labels is known."""
+    """Raise an error if there are no gold labels."""
     if not (gold >= 0).any():
         raise VotesError(
             "`y` must have at least one gold label; got none. Leave it out if no label is known."

@@ -12,6 +12,7 @@ from numpy.typing import NDArray
 
 from flyingsquid._random import RandomState, read_random_state
 from flyingsquid._table import Scalar, Table, Tabular
+from flyingsquid._values import format_count
 from flyingsquid._warnings import capture_source_warnings
 from flyingsquid.analysis.items import read_items, read_votes
 from flyingsquid.exceptions import OptionError, VotesError
@@ -173,8 +174,9 @@ def labels_saved(
     at = np.flatnonzero(truth >= 0)
     if len(at) < FEWEST_GOLD or len(np.unique(truth[at])) < 2:
         raise VotesError(
-            f"`gold` must have at least {FEWEST_GOLD} labels of at least two classes; got {len(at)} of "
-            f"{len(np.unique(truth[at]))}.",
+            f"`gold` must have at least {FEWEST_GOLD} labels of at least two classes; got "
+            f"{format_count(len(at), 'label')} of "
+            f"{format_count(len(np.unique(truth[at])), 'class', 'classes')}.",
             parameter="gold",
         )
     classifier = make_pipeline(MaxAbsScaler(), LogisticRegression(max_iter=1_000))

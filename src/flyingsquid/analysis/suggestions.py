@@ -141,7 +141,7 @@ def suggest_items(
     Label them, fit the model with ``gold``, and ask again: batches of 10 to 50 items work well.
 
     If two explanations fit the votes (``diagnostics_.verdict.kind`` is "contradictory"), the first ten labels
-    are spent on items that tell them apart.
+    are spent on items that distinguish them.
 
     Suggested items are not a random sample. ``fit(votes, gold=...)`` does not need one, because it estimates
     the class given the votes; :func:`~flyingsquid.estimate_rate` does, and so does every score on gold
@@ -301,7 +301,7 @@ def _describe(
     found = []
     for i, position in enumerate(at.tolist()):
         p = float(items.posterior[i, labels[i]])
-        reasons = ["tells explanations apart"] if i < n_settling else []
+        reasons = ["distinguishes explanations"] if i < n_settling else []
         reasons += ["drawn at random"] if scores[i] is None else []
         if differs[i]:
             reasons.append("majority vote differs")

@@ -78,7 +78,9 @@ def _analyze(loaded: LoadedVotes, model: Any, most_pairs: int, console: Console)
     from flyingsquid.cli.labeling import clip_length
 
     if clip_length(model) != 1:
-        raise OptionError("--with-model must be a model of single rows; leave it out to analyze the votes.")
+        raise OptionError(
+            "--with-model must be a model that labels single rows; leave it out to analyze the votes."
+        )
     with console.waiting("analyzing the votes"):
         chunk, step = loaded.sample()
         votes, gold = chunk.votes, chunk.gold

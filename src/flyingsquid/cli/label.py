@@ -64,7 +64,7 @@ if TYPE_CHECKING:
 @click.option("--learn-from-gold", is_flag=True, help="Use the gold labels in the fit, too.")
 @click.option("--features", "features_path", type=click.Path(exists=True, dir_okay=False), metavar="FILE.npy",
               help="Features such as embeddings, one row per item in the order of VOTES; .npy, or .npz with "
-                   "one array or a sparse matrix. Labels follow from votes and features.")
+                   "one array or a sparse matrix. Labels are based on votes and features.")
 @click.option("--tie-break", type=click.Choice(["first", "abstain", "random"]), default="first",
               show_default=True, help="The label if classes are equally probable.")
 @click.option("--seed", type=click.IntRange(0), default=0, show_default=True, help="For --tie-break random.")

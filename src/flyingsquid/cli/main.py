@@ -39,7 +39,7 @@ COMMANDS = {
 
 
 class UnexpectedError(click.ClickException):
-    """An error that no code of this package raises on purpose."""
+    """An unexpected error, which indicates a bug."""
 
     exit_code = 70  # EX_SOFTWARE of sysexits.h: the program is at fault, not its input
 

@@ -67,7 +67,7 @@ def rate(votes: str, as_json: bool, **options: Any) -> None:
     console = Console(as_json)
     model = load_model(options["with_model"])
     if clip_length(model) != 1:
-        raise OptionError("--with-model must be a model of single rows.")
+        raise OptionError("--with-model must be a model that labels single rows, not clips.")
     ignored = [*(options["ignore"] or ()), *([options["by"]] if options["by"] else [])]
     with console.waiting(f"reading {votes}"):
         file = open_file(votes, {**options, "ignore": ignored}, model=model)

@@ -42,7 +42,7 @@ if TYPE_CHECKING:
                    "per item, by identifier or in the same order; or a text file with one line per item.")
 @click.option("--features", "features_path", type=click.Path(exists=True, dir_okay=False), metavar="FILE.npy",
               help="Features of the items, one row each: .npy, or .npz with one array or a sparse matrix. "
-                   "Labels follow from votes and features.")
+                   "Labels are based on votes and features.")
 @click.option("--title", metavar="TEXT", help="The heading. Default: the name of the file.")
 @click.option("--ordered", is_flag=True, help="Items are ordered by time: show how sources change.")
 @click.option("--force", is_flag=True, help="Replace an existing file.")

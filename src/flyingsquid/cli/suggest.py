@@ -66,7 +66,7 @@ def suggest(votes: str, as_json: bool, **options: Any) -> None:
     console = Console(as_json, output == "-")
     model = load_model(options["with_model"])
     if clip_length(model) != 1:
-        raise OptionError("--with-model must be a model of single rows.")
+        raise OptionError("--with-model must be a model that labels single rows, not clips.")
     with console.waiting(f"reading {votes}"):
         file = open_file(votes, options, model=model)
         loaded = LoadedVotes.load(file, needed_by="flyingsquid suggest", gold=gold_file(options))

@@ -49,7 +49,7 @@ class DistributedVotes:
         The chunks and their engine.
     columns : tuple of column names, or None if chunks have none
         The sources, in order.
-    classes : tuple of K labels, or None to find them in a round over the votes
+    classes : tuple of K labels, or None to find them in a pass over the votes
     keep : tuple of column names
         Columns to keep next to the labels of ``predict`` and ``predict_proba``.
 
@@ -76,7 +76,7 @@ class DistributedVotes:
         )
 
     def with_classes(self, classes: tuple[Label, ...] | None = None) -> DistributedVotes:
-        """Return the same votes with known classes: given, declared, or found in a round over the votes."""
+        """Return the same votes with known classes: given, declared, or found in a pass over the votes."""
         if classes is not None and self.classes is not None and len(classes) != len(self.classes):
             raise OptionError(
                 f"`n_classes` must match the classes {format_list(self.classes)}; got {len(classes)}.",
@@ -94,7 +94,7 @@ class DistributedVotes:
         return total
 
     def gold_items(self, gold: Any) -> GoldItems | None:
-        """Return the votes on items with gold labels, which takes a round over the votes.
+        """Return the votes on items with gold labels. Requires a pass over the votes.
 
         Items are identified by the column in ``keep`` if it has one entry, otherwise by the index of a pandas
         chunk or by ``Votes.items``.
@@ -179,7 +179,7 @@ def votes(
     columns : sequence of column names or None, default=None
         The sources; None is all columns that are not in ``keep``.
     classes : sequence of K labels or None, default=None
-        None finds them in a round over the votes: 0 to the largest for integers, the sorted labels for
+        None finds them in a pass over the votes: 0 to the largest for integers, the sorted labels for
         strings.
     keep : sequence of column names, default=()
         Columns to keep next to the labels, such as identifiers.

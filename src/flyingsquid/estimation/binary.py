@@ -108,7 +108,7 @@ class BinaryFit:
     errors : array of shape (m,) or None
         Standard errors of accuracies that gold labels changed.
     worth : array of shape (m, 2), or None without gold labels
-        The number of items of each class that each table counted as, compared with gold labels.
+        Effective number of items of each class that each table is based on, relative to gold labels.
     """
 
     balance: Array

@@ -392,8 +392,8 @@ def assess_mixture(
 def gain_over_majority(labels: Array, plausible: list[Array], rows: Rows) -> Gain:
     """Return the expected accuracy of the labels minus that of majority vote, and its 95% interval.
 
-    The gain follows from the labels. The interval covers the gains that each plausible model, posteriors of
-    shape (u, K), implies, and the sampling error of the items on which the two differ.
+    The gain is computed from the labels. The interval covers the gains that each plausible model, posteriors
+    of shape (u, K), implies, and the sampling error of the items on which the two differ.
     """
     total = rows.counts.sum()
     if not total > 0:

@@ -312,7 +312,7 @@ class TruthScale:
 
     @classmethod
     def of(cls, fit: ScoreParameters, moments: ScoreMoments) -> TruthScale:
-        """Return the scale that follows from estimated parameters."""
+        """Return the scale of the truth, computed from estimated parameters."""
         weights = fit.weights_of(np.ones(len(fit.means), np.int64))
         shares = np.maximum(weights, 0) * np.maximum(np.nan_to_num(fit.loadings), 0)
         shares = shares / shares.sum()

@@ -120,7 +120,7 @@ class RowLabels(NamedTuple):
 
 
 class _Spread(NamedTuple):
-    """Statistics of labels that the uncertainty of the sources follows from.
+    """Statistics of labels that determine the uncertainty of the sources.
 
     Attributes
     ----------

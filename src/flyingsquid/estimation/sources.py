@@ -194,7 +194,7 @@ class SourceFindings:
 
 @dataclass(frozen=True, slots=True)
 class SourceFlags:
-    """Properties of sources that follow from counts.
+    """Properties of sources, computed from counts.
 
     Attributes
     ----------

@@ -364,6 +364,6 @@ def _with_edges(reading: _Reading, fit: Residuals, edges: tuple[Edge, ...]) -> R
 
 
 def _worst(tests: list[FitTest]) -> FitTest:
-    """Return the reading that fits worst; all read the same votes, so their statistics cannot be added."""
+    """Return the test with the smallest p value, corrected for the number of tests of the same votes."""
     worst = min(tests, key=lambda test: (test.p_value, -test.statistic))
     return replace(worst, p_value=min(1.0, len(tests) * worst.p_value))

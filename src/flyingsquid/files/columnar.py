@@ -410,8 +410,8 @@ def _require_short(column: Any, name: str, limit: int) -> None:
     longest, total = _lengths(column)
     if longest > _LONGEST_TEXT:
         raise VoteFileError(
-            f"Column {format_value(name)} contains a string of {longest:,} bytes; identifiers and classes may "
-            f"have at most {_LONGEST_TEXT:,}.",
+            f"Column {format_value(name)} contains a string of {longest:,} bytes; identifiers and classes "
+            f"can have at most {_LONGEST_TEXT:,}.",
             hints=[Hint("ignore", "to leave it out", [name])],
         )
     if hasattr(column, "dictionary") and total > limit:

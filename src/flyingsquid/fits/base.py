@@ -99,7 +99,7 @@ class RowEvidence(NamedTuple):
 
 @dataclass(frozen=True, eq=False)
 class Assessment:
-    """Standard errors and diagnostics of a fit that do not follow from its parameters.
+    """Standard errors and diagnostics of a fit that cannot be computed from its parameters alone.
 
     Solvers subclass this to compute them on demand.
 
@@ -115,7 +115,7 @@ class Assessment:
     gain : Gain, optional
         Gain over majority vote that the labels imply; unknown by default.
     diagnostics : Diagnostics, optional
-        By default they follow from the parameters and the counts.
+        By default they are computed from the parameters and the counts.
 
     Examples
     --------
@@ -165,7 +165,7 @@ class Assessment:
 
 @dataclass(frozen=True, eq=False, kw_only=True)
 class Fit(ABC):
-    """Estimated parameters and everything that follows from them. Immutable.
+    """Estimated parameters, and everything that can be computed from them. Immutable.
 
     Attributes
     ----------
@@ -350,7 +350,7 @@ class Fit(ABC):
 
     @abstractmethod
     def own_diagnostics(self, moments: Moments) -> Diagnostics:
-        """Return the diagnostics that follow from the parameters and the counts."""
+        """Return the diagnostics that are computed from the parameters and the counts."""
 
     # ------------------------------------------------------------------ files
 

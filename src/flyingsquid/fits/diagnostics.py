@@ -173,7 +173,7 @@ class Diagnostics:
     features: FeatureEffect | None = field(default=None, kw_only=True)
 
     def _facts(self) -> dict[str, str]:
-        """Return what is worth reading, in order; blank if there is nothing to report."""
+        """Return the facts to report, in order; blank if there are none."""
         test = self.fit_test
         return {
             "method": self.method,
@@ -382,7 +382,7 @@ def recommend_mixture(
         text = (
             "Contradictory: two groups of sources disagree, and the votes do not show which group is right. "
             "Labels follow the majority vote; only gold labels can decide. fs.suggest_items(model, votes, "
-            "10) lists the items that tell the two apart."
+            "10) lists the items that distinguish the two."
         )
         return Verdict("contradictory", text, gain, interval)
     if gain < _WORTH_HAVING:

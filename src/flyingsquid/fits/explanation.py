@@ -283,12 +283,12 @@ def explain_on_graph(
 
 
 def with_adds(posterior: Array, adds: Array | None) -> Array:
-    """Return a posterior of shape (K,) with ``adds`` (K,) added to its logarithm; as it is without them."""
+    """Return a posterior (K,) with ``adds`` (K,) added to its logarithm; unchanged if it is None."""
     return posterior if adds is None else combine(posterior[None, :], adds[None, :])[0]
 
 
 def feature_contributions(adds: Array | None, best: int, second: int) -> list[Contribution]:
-    """Return the contribution of features to the log odds of two classes, in a list; empty without any."""
+    """Return the contribution of features to the log odds of two classes, in a list that may be empty."""
     if adds is None:
         return []
     return [Contribution("features", "", "", float(adds[best] - adds[second]))]

@@ -168,7 +168,7 @@ class GraphFit(Fit):
     def from_state(cls, state: State, moments: Moments) -> Self:
         graph, meta = moments.graph, state.meta
         if graph is None:
-            raise ModelFileError("The counts in the file must be counted for a graph.")
+            raise ModelFileError("The counts in the file must have been counted with a graph.")
         check_fields(meta, _FIELDS, "fit.")
         common = read_common(state, moments, graph.n_tasks)
         shape = (len(graph.task_edges), _excess_width(graph))
@@ -260,7 +260,7 @@ def excess_by_source(excesses: Sequence[Array], graph: DependencyGraph) -> Array
 def resolve_temper(
     temper: float | str | None, excesses: Sequence[Array], graph: DependencyGraph, coverage: Array
 ) -> float:
-    """Return the exponent of the evidence of other tasks; "auto" follows from the persistence of errors."""
+    """Return the exponent of the evidence of other tasks; "auto" uses the persistence of errors."""
     if isinstance(temper, str):
         by_source = np.nan_to_num(excess_by_source(excesses, graph))
         return effective_row(persistence_of_errors(by_source, coverage))

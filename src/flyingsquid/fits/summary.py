@@ -49,7 +49,7 @@ def summarize_sources(
     accuracies : array of shape (m,)
         P(vote is right | source votes).
     interval : array of shape (m, 2), or None
-        95% intervals of the accuracies; NaN where there is none.
+        95% intervals of the accuracies; NaN if there is none.
     diagnostics : Diagnostics of the same fit
     balance, balance_interval : arrays of shape (K,) and (K, 2), optional
         The class balance and its 95% intervals, for a note below the table.

@@ -182,7 +182,7 @@ class VoteReader(Estimator):
 
 @dataclass(frozen=True, eq=False)
 class FittedParameters:
-    """A fit and values that follow from it. Subclasses have the counts that it was made from."""
+    """A fit and values computed from it. Subclasses also store the counts that were fitted."""
 
     fit: Fit
 

@@ -56,11 +56,11 @@ class DriftHistory:
     positions : integer array of shape (r,)
         Items seen at each record.
     windows : array of shape (r,)
-        How many items the estimates rest on: the effective window.
+        Number of items that the estimates are based on: the effective window.
     accuracies : array of shape (r, m)
-        NaN for a source that was not there yet.
+        NaN for a source that was added later.
     intervals : array of shape (r, m, 2)
-        95% intervals; NaN where the method has none.
+        95% intervals; NaN if the method has none.
 
     Examples
     --------
@@ -219,7 +219,7 @@ class Recorder:
         return longer
 
     def history(self, names: tuple[str, ...]) -> DriftHistory:
-        """Return the records; NaN for a source that was not there yet."""
+        """Return the records; NaN for a source that was added later."""
         values = np.full((len(self._marks), len(names), 3), np.nan)
         for at, record in enumerate(self._values):
             values[at, : len(record)] = record

@@ -39,9 +39,9 @@ class WeaklySupervisedClassifier(ClassifierMixin, BaseEstimator):  # type: ignor
     drop_uncovered : bool, default=True
         Whether items without votes are left out of training.
     use_features : bool, default=False
-        Whether the label model uses ``X``, too: its labels then follow from votes and features, items without
-        votes are labeled as well (set ``drop_uncovered=False`` to train on them), and ``predict_proba`` takes
-        ``votes``. ``X`` must be numeric, and the label model a ``LabelModel``.
+        Whether the label model also uses ``X``: its labels are then based on votes and features, items
+        without votes are labeled as well (set ``drop_uncovered=False`` to train on them), and
+        ``predict_proba`` takes ``votes``. ``X`` must be numeric, and the label model a ``LabelModel``.
 
     Attributes
     ----------

@@ -452,7 +452,7 @@ class SequenceLabelModel(FitAttributes["FittedSequences", SequenceMoments]):
 
 @dataclass(frozen=True, eq=False)
 class FittedSequences(FittedParameters):
-    """A fit of rows, how rows follow each other, and what follows from both.
+    """A fit of single rows, the transition between rows, and values computed from both.
 
     Attributes
     ----------

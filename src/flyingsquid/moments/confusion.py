@@ -346,7 +346,7 @@ class DenseLogs:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class SparseLogs:
-    """The same in parts that are added, with the same methods.
+    """Sum of a dense and a sparse part, with the methods of :class:`DenseLogs`.
 
     Attributes
     ----------

@@ -128,8 +128,8 @@ class DensePairs:
     def votes_met(self, counted: Array | None = None) -> tuple[Array, Array]:
         """Count other votes on the items of each vote: those that agree, and all; shape (m, K) each.
 
-        ``[i, k]`` counts votes on items that source i votes k on. ``counted`` of shape (m, m) is how much a
-        vote of source j counts for source i; by default 1.
+        ``[i, k]`` counts votes on items that source i votes k on. ``counted`` of shape (m, m) is the weight
+        of the votes of source j for source i; by default it is 1.
         """
         array, classes = self.array, range(len(self.array))
         if counted is None:

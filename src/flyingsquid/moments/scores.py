@@ -138,7 +138,7 @@ class ScoreMoments:
             return self.center + np.diagonal(self.sums) / self.counts
 
     def covariances(self) -> Array:
-        """Return covariances over the items that both sources scored, shape (m, m); NaN without any."""
+        """Return covariances over the items that both sources scored, shape (m, m); NaN if there are none."""
         with np.errstate(invalid="ignore", divide="ignore"):
             means = self.sums / self.pairs
             return self.products / self.pairs - means * means.T

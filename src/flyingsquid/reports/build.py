@@ -57,7 +57,7 @@ def report(
     """Make a self-contained HTML page about votes and labels.
 
     The page needs no network, package or font. It begins with a written summary. The same input gives the
-    same bytes. Names and texts of the data are escaped.
+    same bytes. Names and text from the data are escaped.
 
     Parameters
     ----------

@@ -57,7 +57,7 @@ def figure(heading: str, content: str, caption: str, *, key: str = "", wide: boo
 
 
 def legend(entries: Iterable[tuple[str, str]]) -> str:
-    """Return a legend of pairs of an SVG mark of 14 x 12 and a text; empty without any."""
+    """Return a legend of pairs of an SVG mark of 14 x 12 and a text; empty if there are none."""
     items = "".join(
         f'<li><svg class="plot" viewBox="0 0 14 12" aria-hidden="true">{mark}</svg>{escape_text(text)}</li>'
         for mark, text in entries
@@ -66,7 +66,7 @@ def legend(entries: Iterable[tuple[str, str]]) -> str:
 
 
 def grid(figures: Iterable[str]) -> str:
-    """Return figures next to each other if there is room; empty without any."""
+    """Return figures next to each other if there is room; empty if there are none."""
     shown = "".join(figures)
     return f'<div class="grid">{shown}</div>' if shown else ""
 

@@ -30,7 +30,7 @@ Rows = Literal["all", "distinct", "none"]
 
 @dataclass(frozen=True, slots=True)
 class Requires:
-    """Requirements and capabilities of a solver. Option checks and error messages follow from them.
+    """Requirements and capabilities of a solver. Option checks and error messages are derived from them.
 
     Attributes
     ----------

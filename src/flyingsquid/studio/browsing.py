@@ -115,7 +115,7 @@ def _order(view: View, chosen: NDArray[np.intp] | None, order: str) -> NDArray[n
 def show_items(
     items: Items, view: View, positions: Sequence[int] | NDArray[np.intp], *, whole: bool = False
 ) -> list[dict[str, Any]]:
-    """Return items as JSON values; long texts are cut unless ``whole``."""
+    """Return items as JSON values; long strings are shortened unless ``whole``."""
     at = np.asarray(positions, np.intp)
     codes = stack(view.columns, at)
     proba = view.predict(codes)

@@ -30,7 +30,7 @@ class FunctionFile:
     Attributes
     ----------
     name : str
-        Name of the file; empty without one.
+        Name of the file; empty if there is none.
     functions : list of str
     error : str or None
         Why the file could not be executed.
@@ -124,7 +124,7 @@ class SourceColumns:
         return self._codes[key, label]
 
     def trim(self, n_sources: int) -> None:
-        """Forget votes that were not used recently: of removed sources, previews and other classes.
+        """Discard votes that were not used recently: of removed sources, previews and other classes.
 
         Those of ``n_sources`` sources are kept, and others as long as they take at most 256 MB.
         """

@@ -1,4 +1,4 @@
-"""Fits of the studio: a label model on all items or on a sample, and numbers that follow from votes alone."""
+"""Fits of the studio: a label model on all items or on a sample, and counts of votes."""
 
 from __future__ import annotations
 

@@ -272,7 +272,9 @@ class Project:
             )
         actions, position, start = (content.get(name) for name in ("actions", "position", "start"))
         if not isinstance(actions, list) or len(actions) > MOST_ACTIONS:
-            raise VoteFileError(f"`actions` in the project file must be a list of at most {MOST_ACTIONS:,}.")
+            raise VoteFileError(
+                f"`actions` in the project file must be a list of <= {MOST_ACTIONS:,} actions."
+            )
         if not isinstance(position, int) or not _is_index(position, len(actions) + 1):
             raise VoteFileError(f"`position` in the project file must be from 0 to {len(actions)}.")
         if not isinstance(start, int) or not _is_index(start, position + 1):

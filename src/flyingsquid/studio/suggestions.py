@@ -76,7 +76,7 @@ class Suggestion:
 
 @dataclass(frozen=True, eq=False)
 class TermTable:
-    """Words and pairs of words of some items; they depend on the texts only, so they are counted once.
+    """Words and pairs of words of some items; they do not depend on votes, so they are counted once.
 
     Attributes
     ----------

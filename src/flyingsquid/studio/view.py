@@ -17,7 +17,7 @@ from flyingsquid.votes import Votes
 
 @dataclass(frozen=True, eq=False)
 class View:
-    """Votes and labels that follow from the same actions. Immutable.
+    """Votes and labels after the same actions. Immutable.
 
     Attributes
     ----------
@@ -82,7 +82,7 @@ class View:
         return numbers
 
     def numbers(self) -> dict[str, Any]:
-        """Return everything that follows from the fit, as JSON values."""
+        """Return the results of the fit as JSON values."""
         fit, n = self.fit, len(self.summary.covered)
         by_class = np.bincount(fit.labels[fit.labels >= 0], minlength=len(self.classes))
         return {

@@ -413,7 +413,7 @@ class Workspace:
         return browsing.next_items(self.items, self.view, limit)
 
     def suggestions(self) -> dict[str, Any]:
-        """Return candidate rules, and whether they follow from the current labels."""
+        """Return candidate rules, and whether they are based on the current labels."""
         with self._lock:
             found, change, state = self._suggestions, self._change, self.project.state
         if found is None:

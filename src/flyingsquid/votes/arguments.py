@@ -57,7 +57,7 @@ def _as_array(values: Any, name: str, constraint: str) -> NDArray[Any]:
 
 
 def item_ids(votes: Any, read: Votes, values: Any = None) -> list[Any] | None:
-    """Return the identifiers of items: those of Votes, or the index of a pandas table; None without them.
+    """Return the identifiers of items: those of Votes, or the index of a pandas table; None if absent.
 
     ``read`` are the same votes after reading. A pandas Series of ``values`` is aligned with the index of a
     pandas table, as in pandas, even if a column of the table identifies the items.

@@ -21,7 +21,7 @@ MOST_CLASSES = int(np.iinfo(np.int16).max)
 REASONS = ("abstained", "refused", "unparseable", "failed", "not_asked")
 """Why a vote is missing; reason r has the code ``-1 - r``."""
 NOT_ASKED = -5
-"""Code of a vote that was not asked for, which says nothing about the item."""
+"""Code of a vote that was not asked for, which is not evidence about the item."""
 
 Codes: TypeAlias = NDArray[Any] | csr_array
 """Dense (n, m) codes, or sparse with ``class + 1`` for a vote and the code for a reason."""

@@ -310,7 +310,7 @@ def as_chunks(data: Any, classes: tuple[Label, ...] | None = None) -> VoteChunks
     """Return votes as VoteChunks if they are in chunks; otherwise None.
 
     Chunks are :class:`VoteChunks`, an iterator, or an iterable other than an array, table, list or tuple.
-    ``classes`` are those of chunks that declare none.
+    ``classes`` applies to chunks that do not declare their classes.
     """
     if isinstance(data, VoteChunks):
         return data if classes is None or data.classes is not None else VoteChunks(data, classes=classes)

@@ -204,7 +204,7 @@ class Votes:
     def _warn_if_misread(self, *, standard: bool = True) -> None:
         """Warn if the votes favor another convention than the one they were read by.
 
-        ``standard`` tells whether -1 means no vote.
+        ``standard`` is True if -1 means no vote.
         """
         for misreading in find_misreadings(self.codes, self.classes, standard=standard):
             warn_about_votes(str(misreading))
@@ -694,7 +694,7 @@ class Votes:
             blank on an item which another rule marks has often just not found it, so ``"everywhere"`` makes
             many sources outvote the few that recognize it.
         sources : sequence of integers, optional
-            Positions of the sources whose silence means ``label``; default all.
+            Positions of the sources whose abstentions mean ``label``; all by default.
 
         Examples
         --------
