@@ -38,3 +38,19 @@ def test_chunks_of_rows_follow_each_other(order):
     assert [(rows.start, rows.stop) for rows, _ in parts] == [(s, min(n, s + most)) for s in starts]
     whole = (codes.astype(int) + 1) @ 3 ** np.arange(5)
     np.testing.assert_array_equal(np.concatenate([numbers for _, numbers in parts]), whole)
+
+
+def test_tables_of_earlier_calls_are_used_again():
+    codes = np.random.default_rng(0).integers(-1, 2, (500, 3)).astype(np.int8)
+    calls: list[int] = []
+    tables: dict[np.dtype, np.ndarray] = {}
+
+    def total(rows):
+        calls.append(len(rows))
+        return rows.sum(axis=1).astype(np.float64)
+
+    for part in (codes, codes[:2]):  # two rows alone would not be worth a table
+        np.testing.assert_array_equal(patterns.by_pattern(part, total, tables=tables), part.sum(axis=1))
+    assert calls == [27]
+    assert patterns.by_pattern(codes, total, dtype=np.dtype(np.float32), tables=tables).dtype == np.float32
+    assert calls == [27, 27]

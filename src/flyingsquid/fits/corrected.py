@@ -101,7 +101,7 @@ class CorrectedFit(WeightedFit):
                 labels[part, 0] = self.correction.apply(labels[part, 0], OneHot.of(rows[part], n_classes))
             return labels
 
-        return by_pattern(codes, posterior, n_classes, dtype)
+        return by_pattern(codes, posterior, n_classes, dtype, self.pattern_tables)
 
     def vote_parts(self, codes_row: NDArray[Any], voting: NDArray[np.intp], best: int, second: int) -> Array:
         parts = super().vote_parts(codes_row, voting, best, second)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
+from functools import cached_property
 from math import exp, log
 from typing import Any, ClassVar, Self
 
@@ -124,8 +125,16 @@ class WeightedFit(Fit):
         found = self.assessment.gain_over_majority()
         return None if found is None else found.interval
 
+    @cached_property
+    def pattern_tables(self) -> dict[np.dtype[Any], NDArray[Any]]:
+        """Posteriors of all patterns of votes; kept because files are labeled in chunks."""
+        return {}
+
+    def __getstate__(self) -> dict[str, Any]:
+        return {name: value for name, value in super().__getstate__().items() if name != "pattern_tables"}
+
     def posterior(self, codes: Codes, dtype: np.dtype[Any] = DOUBLE) -> NDArray[Any]:
-        return mixture_posterior(codes, self.mixture, dtype)
+        return mixture_posterior(codes, self.mixture, dtype, self.pattern_tables)
 
     def evidence(self, codes: Codes) -> Array:
         return np.asarray(np.log(self.posterior(codes)) - np.log(self.without_votes))

@@ -99,8 +99,16 @@ class Mixture:
         )
 
 
-def mixture_posterior(codes: Codes, mixture: Mixture, dtype: np.dtype[Any] = _DOUBLE) -> NDArray[Any]:
-    """Return P(Y = k | votes), shape (n, 1, K) with the task in the middle; in ``dtype`` if it is faster."""
+def mixture_posterior(
+    codes: Codes,
+    mixture: Mixture,
+    dtype: np.dtype[Any] = _DOUBLE,
+    tables: dict[np.dtype[Any], NDArray[Any]] | None = None,
+) -> NDArray[Any]:
+    """Return P(Y = k | votes), shape (n, 1, K) with the task in the middle; in ``dtype`` if it is faster.
+
+    ``tables`` are those of :func:`~flyingsquid.votes.patterns.by_pattern`.
+    """
     m, n_classes = mixture.weights.shape
 
     def posterior(rows: Codes) -> Array:
@@ -118,7 +126,7 @@ def mixture_posterior(codes: Codes, mixture: Mixture, dtype: np.dtype[Any] = _DO
         return answer
 
     # The table of all rows must not come from a grid: its sums differ in the last bit from those of rows.
-    return by_pattern(codes, posterior, n_classes, dtype)
+    return by_pattern(codes, posterior, n_classes, dtype, tables)
 
 
 def hot_posterior(cast: OneHot | PatternGrid, mixture: Mixture) -> Array:

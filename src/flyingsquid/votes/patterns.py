@@ -260,6 +260,7 @@ def by_pattern(
     compute: Callable[[Any], NDArray[np.float64]],
     n_classes: int = 2,
     dtype: np.dtype[Any] = _DOUBLE,
+    tables: dict[np.dtype[Any], NDArray[Any]] | None = None,
 ) -> NDArray[Any]:
     """Apply a function of a row of votes to all rows, once per distinct row if that is faster.
 
@@ -269,6 +270,8 @@ def by_pattern(
     compute : callable
         Takes codes of any rows and returns one result per row, shape (rows, ...).
     dtype : data type of results that are looked up in a table; computed results are float64
+    tables : dict from data types to arrays, optional
+        Results of all patterns from earlier calls with the same function, which are used and added to.
 
     Returns
     -------
@@ -278,12 +281,16 @@ def by_pattern(
         return compute(codes)
     n, m = codes.shape
     size = n_patterns(m, n_classes)
-    if size > _FUNCTION_PATTERNS or n < size * _ITEMS_PER_PATTERN:
+    table = None if tables is None else tables.get(dtype)
+    if table is None and (size > _FUNCTION_PATTERNS or n < size * _ITEMS_PER_PATTERN):
         if not is_repetitive(codes, n_classes):
             return compute(codes)
         distinct, _, inverse = distinct_codes(codes, n_classes)
         return np.asarray(compute(distinct).astype(dtype, copy=False)[inverse])
-    table = compute(all_patterns(m, n_classes)).astype(dtype, copy=False)
+    if table is None:
+        table = compute(all_patterns(m, n_classes)).astype(dtype, copy=False)
+        if tables is not None:
+            tables[dtype] = table
     result = np.empty((n, *table.shape[1:]), dtype)
     kernels = kernels_for(codes, n_classes, "patterns")
     if kernels is not None:
