@@ -536,7 +536,7 @@ def test_bad_input_is_named(frames):
     with pytest.raises(OptionError, match="call fit"):
         fs.LabelModel(graph).partial_fit(votes)
     with pytest.raises(OptionError, match="`gold`"):
-        fs.LabelModel(graph).fit(votes, gold=sample.y[:500])
+        fs.LabelModel(graph, method="decomposition").fit(votes, gold=sample.y[:500])
     with pytest.raises(OptionError, match="`signs`"):
         fs.LabelModel(graph, signs={0: 1}).fit(votes)
     with pytest.raises(OptionError, match=r"`class_balance` must have shape.*got shape \(2,\)"):

@@ -184,6 +184,7 @@ class Workspace:
         raise OptionError("`id` must be the identifier of a current suggestion.", parameter="id")
 
     def _after_change(self) -> int:
+        self._wake.set()  # the background leaves the processor to the refit
         self._change += 1
         self._choose_columns()
         self._refresh()
