@@ -23,12 +23,10 @@ from flyingsquid.cli.options import (
     VOTES,
     check_outputs,
     clip_length_of,
-    gold_file,
     layout_option,
     method_option,
     model_option,
     naming_output_format,
-    open_file,
     read_balance,
     read_graph,
     reading_options,
@@ -38,7 +36,8 @@ from flyingsquid.files import LABEL_FORMATS, LabelWriter, VoteFile, label_format
 
 if TYPE_CHECKING:
     from flyingsquid.analysis import Comparison
-    from flyingsquid.cli.labeling import Labeler, LoadedVotes
+    from flyingsquid.cli.inputs import LoadedVotes
+    from flyingsquid.cli.labeler import Labeler
 
 
 # fmt: off
@@ -105,30 +104,22 @@ def label(votes: str, output: str, **options: Any) -> None:
     check_outputs(inputs, outputs, overwrite=options["force"])
     with naming_output_format():
         label_format(output, options["output_format"])  # fails before the work starts
-    from flyingsquid.cli.labeling import LoadedVotes, fit_model, load_features, load_model
+    from flyingsquid.cli.inputs import fit_model, load_features, read_inputs
 
     console = Console(options["quiet"] or options["as_json"], output == "-")
-    model = load_model(options["with_model"])
-    with console.waiting(f"reading {votes}"):
-        file = open_file(votes, options, model=model)
-        needed_by = _needs_memory(options, model)
-        loaded = LoadedVotes.load(
-            file, needed_by=needed_by, layout=options["layout"], gold=gold_file(options)
-        )
-    console.introduce(file)
-    path = options["features_path"]
+    in_memory = "--graph" if clip_length_of(options["graph"]) > 1 else ""
+    in_memory = "--learn-from-gold" if options["learn_from_gold"] else in_memory
+    loaded, model = read_inputs(votes, options, console, needed_by=in_memory, clips_by="--with-model")
+    file, path = loaded.file, options["features_path"]
     features = None if path is None else load_features(path, file)
     warned: tuple[str, ...] = ()
     if model is None:
-        fit_options = ("method", "graph", "class_balance", "learn_from_gold")
-        chosen = {name: options[name] for name in fit_options}
-        model, warned = fit_model(loaded, console, **chosen, features=features)
+        gold = loaded.loaded.gold if options["learn_from_gold"] and loaded.loaded is not None else None
+        model, warned = fit_model(loaded, options, console, gold=gold, features=features)
         if options["model_path"]:
             model.save(options["model_path"])
     labeler = _write_labels(loaded, model, output, options, console, features)
     comparison = labeler.comparison.result()
-    for warning in warned:
-        console.note(warning)
     _print_model(console, model, comparison, options)
     _print_labels(console, labeler, model, comparison, output, options)
     if options["report_path"]:
@@ -162,17 +153,6 @@ def _check_options(output: str, options: dict[str, Any]) -> None:
         raise click.UsageError("--model and --with-model cannot be used together.")
 
 
-def _needs_memory(options: dict[str, Any], model: Any) -> str:
-    """Return the option that needs all votes in memory; empty if there is none."""
-    from flyingsquid.cli.labeling import clip_length
-
-    if options["learn_from_gold"]:
-        return "--learn-from-gold"
-    if clip_length_of(options["graph"]) > 1:
-        return "--graph"
-    return "--with-model" if clip_length(model) != 1 else ""
-
-
 def _write_labels(
     votes: LoadedVotes,
     model: Any,
@@ -181,7 +161,7 @@ def _write_labels(
     console: Console,
     features: Any = None,
 ) -> Labeler:
-    from flyingsquid.cli.labeling import Labeler, clip_length
+    from flyingsquid.cli.labeler import Labeler, clip_length
 
     file, classes = votes.file, model.vote_schema_.classes
     gold = None if votes.loaded is None else votes.loaded.gold_codes
