@@ -38,17 +38,10 @@ _KEPT_BYTES = 1 << 28
 
 @dataclass(frozen=True, slots=True)
 class LoadedVotes:
-    """Votes of a file: in memory if they are small, otherwise read in chunks.
-
-    Attributes
-    ----------
-    file : VoteFile
-    loaded : VoteChunk, or None if the file is read in chunks
-    limits : ReadLimits
-    """
+    """Votes of a file: in memory if they are small, otherwise read in chunks."""
 
     file: VoteFile
-    loaded: VoteChunk | None
+    loaded: VoteChunk | None  # None if the file is read in chunks
     limits: ReadLimits
     _kept: list[VoteChunk] = field(default_factory=list)
 

@@ -39,6 +39,12 @@ if TYPE_CHECKING:
     from flyingsquid.cli.inputs import LoadedVotes
     from flyingsquid.cli.labeler import Labeler
 
+_TIE_BREAKS = {
+    "first": "The first of the classes is chosen; use --tie-break to change that",
+    "abstain": "They get no label",
+    "random": "One of the classes is chosen at random",
+}
+
 
 # fmt: off
 @click.command()
@@ -64,7 +70,7 @@ if TYPE_CHECKING:
 @click.option("--features", "features_path", type=click.Path(exists=True, dir_okay=False), metavar="FILE.npy",
               help="Features such as embeddings, one row per item in the order of VOTES; .npy, or .npz with "
                    "one array or a sparse matrix. Labels are based on votes and features.")
-@click.option("--tie-break", type=click.Choice(["first", "abstain", "random"]), default="first",
+@click.option("--tie-break", type=click.Choice(list(_TIE_BREAKS)), default="first",
               show_default=True, help="The label if classes are equally probable.")
 @click.option("--seed", type=click.IntRange(0), default=0, show_default=True, help="For --tie-break random.")
 @click.option("--escape-formulas", is_flag=True,
@@ -217,18 +223,12 @@ def _print_labels(
     console.echo()
     without = comparison.n_items - comparison.n_covered
     if without:
-        if options["features_path"] and model.diagnostics_.features.is_used:
-            items = "1 item has" if without == 1 else f"{without:,} items have"
-            console.note(f"{items} no votes (n_votes is 0); labels are based on features alone.")
-        elif without == 1:
-            console.note(
-                "1 item has no votes (n_votes is 0); it gets the probabilities of an item without votes."
-            )
-        else:
-            console.note(
-                f"{without:,} items have no votes (n_votes is 0); all of them get the same probabilities."
-            )
-    _note_ties(console, labeler.n_tied, options["tie_break"])
+        by_features = options["features_path"] and model.diagnostics_.features.is_used
+        labels = "Labels are based on features alone" if by_features else "All have the same probabilities"
+        console.note(f"Items without votes (n_votes is 0): {without:,}. {labels}.")
+    if labeler.n_tied:
+        tied = _TIE_BREAKS[options["tie_break"]]
+        console.note(f"Tied labels (tied is true): {labeler.n_tied:,}. {tied}.")
     names = [*map(str, model.vote_schema_.classes), "no label"]
     counts = [f"{name}: {n:,}" for name, n in zip(names, labeler.counts.tolist(), strict=True) if n]
     if len(counts) > 9:
@@ -238,23 +238,6 @@ def _print_labels(
     console.echo(f"{target}: {total} ({', '.join(counts)})")
     if options["model_path"]:
         console.echo(f"{options['model_path']}: model; use it with --with-model {options['model_path']}")
-
-
-def _note_ties(console: Console, n_tied: int, tie_break: str) -> None:
-    """Print how many labels are tied, and what they are."""
-    if not n_tied:
-        return
-    chosen = {
-        "first": "the first of the classes; use --tie-break to change that",
-        "abstain": "no label",
-        "random": "one of the classes at random",
-    }
-    labels = (
-        "1 label is tied (tied is true) and is"
-        if n_tied == 1
-        else f"{n_tied:,} labels are tied (tied is true) and are"
-    )
-    console.note(f"{labels} {chosen[tie_break]}.")
 
 
 def _result(
