@@ -12,7 +12,7 @@ import flyingsquid as fs
 from flyingsquid.analysis import findings, panel_report
 from flyingsquid.cli.analyze import analyze
 from flyingsquid.cli.console import Console, describe
-from flyingsquid.cli.labeling import LoadedVotes
+from flyingsquid.cli.inputs import LoadedVotes
 from flyingsquid.cli.options import ReadLimits
 from flyingsquid.cli.report import records_of
 from flyingsquid.exceptions import Hint, Note, OptionError, VoteFileError

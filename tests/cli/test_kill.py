@@ -20,7 +20,7 @@ LABEL = ["label", "votes.csv", "-o", "labels.csv", "--report", "report.html", "-
 # The process says when it has read its code, so that a random moment falls into the work, not the start.
 CODE = """
 import sys
-import flyingsquid.cli.label, flyingsquid.cli.labeling, flyingsquid.models, flyingsquid.reports
+import flyingsquid.cli.label, flyingsquid.cli.inputs, flyingsquid.models, flyingsquid.reports
 from flyingsquid.cli.main import main
 print("ready", flush=True)
 main(sys.argv[1:])

@@ -13,7 +13,7 @@ from click.testing import CliRunner
 
 import flyingsquid as fs
 from flyingsquid._limits import use_limits
-from flyingsquid.cli.labeling import LoadedVotes
+from flyingsquid.cli.inputs import LoadedVotes
 from flyingsquid.cli.main import main
 from flyingsquid.cli.options import ReadLimits
 from flyingsquid.exceptions import VoteFileError

@@ -189,8 +189,8 @@ def test_a_full_disk_ends_the_run(tmp_path, monkeypatch):
     path = tmp_path / "a.jsonl"
     opened = AnswerFile.__init__
 
-    def init(self, path):
-        opened(self, path)
+    def init(self, *args):
+        opened(self, *args)
         self._file = Full(self._file)
 
     monkeypatch.setattr(AnswerFile, "__init__", init)

@@ -67,4 +67,4 @@ def test_backoff_holds_no_place():
     assert [item for item, _ in asked] == [0, 1, 2, 3, 4, 0, 0]
     assert 50 <= asked[5][1] <= 100 <= asked[6][1] - asked[5][1] <= 200
     assert calls.answers[0, 0].outcome is FAILED
-    assert calls.tallies[0].counts == {"asked": 5, "retries": 2, "timeouts": 0}
+    assert calls.counts[0] == {"asked": 5, "retries": 2, "timeouts": 0}

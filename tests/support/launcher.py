@@ -9,7 +9,7 @@ from pathlib import Path
 
 _CODE = """
 import os, sys
-import flyingsquid.cli.label, flyingsquid.cli.labeling, flyingsquid.cli.stream, flyingsquid.reports
+import flyingsquid.cli.label, flyingsquid.cli.inputs, flyingsquid.cli.stream, flyingsquid.reports
 from flyingsquid.cli.main import main
 arguments = sys.argv[1:]
 for _ in sys.stdin:

@@ -10,12 +10,13 @@ import numpy as np
 from numpy.typing import NDArray
 
 from flyingsquid._table import Scalar, Table, Tabular
-from flyingsquid._values import format_list, format_value, is_number
+from flyingsquid._values import format_list
 from flyingsquid._warnings import capture_source_warnings
 from flyingsquid.analysis.items import read_votes
 from flyingsquid.analysis.reliability import Reliability, krippendorff_alpha
 from flyingsquid.estimation.replicates import SelfAgreement, combine_replicates, compare_replicates
 from flyingsquid.exceptions import OptionError, VotesError
+from flyingsquid.judges.asking import read_costs
 from flyingsquid.models import LabelModel
 from flyingsquid.votes import Structure, Votes
 from flyingsquid.votes.arguments import read_gold
@@ -233,7 +234,7 @@ def panel_report(
     read, tasks = read_votes(model, votes)
     if len(tasks) > 1 or not hasattr(model, "accuracies_") or hasattr(model, "transition_"):
         raise OptionError("`model` must be a label model of single items with one task.", parameter="model")
-    price = _read_costs(costs, structure)
+    price = None if costs is None else read_costs(costs, structure.judges, may_be_free=True)
     found, of = compare_replicates(votes), structure.judge_of
     n_calls = np.bincount(of, minlength=len(structure.judges)).astype(np.float64)
     missing = votes.missing_counts()
@@ -243,9 +244,9 @@ def panel_report(
     columns: dict[str, list[Scalar]] = {
         "judge": list(structure.judges),
         "sources": n_calls.astype(int).tolist(),
-        "accuracy": _per_judge(np.asarray(model.accuracies_), of),
-        "accuracy_low": _per_judge(low, of),
-        "accuracy_high": _at_most(_per_judge(high, of), found.bound_interval[:, 1]),
+        "accuracy": _per_judge(np.asarray(model.accuracies_), of).tolist(),
+        "accuracy_low": _per_judge(low, of).tolist(),
+        "accuracy_high": np.fmin(_per_judge(high, of), found.bound_interval[:, 1]).tolist(),
         "gold_accuracy": _gold_accuracy(votes, y),
         **_columns_of(found),
         "refused": (np.bincount(of, refused, len(n_calls)) / (n_calls * votes.n_items)).tolist(),
@@ -265,28 +266,9 @@ def panel_report(
     )
 
 
-def _per_judge(values: Array, of: NDArray[np.intp]) -> list[Scalar]:
+def _per_judge(values: Array, of: NDArray[np.intp]) -> Array:
     """Return means over the sources of each judge."""
-    return [float(x) for x in np.bincount(of, values) / np.bincount(of)]
-
-
-def _at_most(values: list[Scalar], bounds: Array) -> list[Scalar]:
-    return np.fmin(np.array(values, np.float64), bounds).tolist()
-
-
-def _read_costs(costs: Any, structure: Structure) -> Array | None:
-    if costs is None:
-        return None
-    if not isinstance(costs, Mapping) or set(costs) != set(structure.judges):
-        raise OptionError(
-            f"`costs` must have one number per judge: {format_list(structure.judges)}; got "
-            f"{format_value(costs)}.",
-            parameter="costs",
-        )
-    wrong = next((c for c in costs.values() if not is_number(c) or not 0 <= c < float("inf")), None)
-    if wrong is not None:
-        raise OptionError(f"`costs` must be numbers >= 0; got {format_value(wrong)}.", parameter="costs")
-    return np.array([costs[judge] for judge in structure.judges], np.float64)
+    return np.asarray(np.bincount(of, values) / np.bincount(of))
 
 
 def _gold_accuracy(votes: Votes, y: Any) -> list[Scalar]:

@@ -11,20 +11,11 @@ import numpy as np
 
 from flyingsquid._values import format_count
 from flyingsquid.cli.console import Console, balance_facts, describe_comparison, describe_votes
-from flyingsquid.cli.options import (
-    VOTES,
-    gold_file,
-    layout_option,
-    method_option,
-    model_option,
-    open_file,
-    reading_options,
-)
-from flyingsquid.exceptions import OptionError
+from flyingsquid.cli.options import VOTES, layout_option, method_option, model_option, reading_options
 
 if TYPE_CHECKING:
     from flyingsquid.analysis import Table
-    from flyingsquid.cli.labeling import LoadedVotes
+    from flyingsquid.cli.inputs import LoadedVotes
     from flyingsquid.votes import Votes
 
 
@@ -55,16 +46,12 @@ def analyze(votes: str, as_json: bool, pairs: int, **options: Any) -> None:
       flyingsquid analyze crowd.csv --long task,worker,answer --json
       flyingsquid analyze panel.csv --layout '{judge}|{order}'
     """
-    from flyingsquid.cli.labeling import LoadedVotes, fit_or_explain, load_model
+    from flyingsquid.cli.inputs import fit_or_explain, read_inputs
 
     console = Console(as_json)
-    model = load_model(options["with_model"])
-    with console.waiting(f"reading {votes}"):
-        file = open_file(votes, options, model=model)
-        loaded = LoadedVotes.load(file, layout=options["layout"], gold=gold_file(options))
-    console.introduce(file)
+    loaded, model = read_inputs(votes, options, console)
     if model is None:
-        model = fit_or_explain(loaded, console, options["method"])
+        model = fit_or_explain(loaded, options, console)
     facts = _analyze(loaded, model, pairs, console)
     if as_json:
         click.echo(json.dumps(facts, indent=1))
@@ -75,12 +62,7 @@ def _analyze(loaded: LoadedVotes, model: Any, most_pairs: int, console: Console)
     """Print everything, and return it as JSON values."""
     from flyingsquid.analysis import findings, panel_report, summarize
     from flyingsquid.analysis.sentences import describe_balance
-    from flyingsquid.cli.labeling import clip_length
 
-    if clip_length(model) != 1:
-        raise OptionError(
-            "--with-model must be a model that labels single rows; leave it out to analyze the votes."
-        )
     with console.waiting("analyzing the votes"):
         chunk, step = loaded.sample()
         votes, gold = chunk.votes, chunk.gold

@@ -34,47 +34,25 @@ _FIELDS = {
 
 @dataclass(frozen=True, slots=True)
 class Position:
-    """Position of a stream, always between two blocks.
+    """Position of a stream, always between two blocks."""
 
-    Attributes
-    ----------
-    lines, bytes : int
-        Numbers of lines and bytes that were read.
-    checksum : int
-        CRC-32 of these bytes.
-    skipped : int
-        Lines that could not be read.
-    written : int
-        Bytes of labels.
-    written_checksum : int
-        CRC-32 of these bytes.
-    """
-
+    # Numbers of lines and bytes that were read.
     lines: int = 0
     bytes: int = 0
-    checksum: int = 0
-    skipped: int = 0
-    written: int = 0
-    written_checksum: int = 0
+    checksum: int = 0  # CRC-32 of these bytes
+    skipped: int = 0  # lines that could not be read
+    written: int = 0  # bytes of labels
+    written_checksum: int = 0  # CRC-32 of these bytes
 
 
 @dataclass(frozen=True, slots=True)
 class Checkpoint:
-    """Everything that is needed to resume.
+    """Everything that is needed to resume."""
 
-    Attributes
-    ----------
-    options : dict of JSON values
-        The options of the command that determine the labels.
-    position : Position
-    known : Known
-    model : OnlineLabelModel, or None before the first votes
-    """
-
-    options: dict[str, Any]
+    options: dict[str, Any]  # the options of the command that determine the labels
     position: Position
     known: Known
-    model: OnlineLabelModel | None
+    model: OnlineLabelModel | None  # None before the first votes
 
 
 def write_checkpoint(path: str, checkpoint: Checkpoint) -> None:

@@ -41,18 +41,10 @@ T = TypeVar("T")
 
 @dataclass(frozen=True, slots=True)
 class Console:
-    """Destination of messages.
+    """Destination of messages."""
 
-    Attributes
-    ----------
-    quiet : bool
-        Whether only errors are shown.
-    to_stderr : bool
-        Whether standard output is used for labels or JSON.
-    """
-
-    quiet: bool = False
-    to_stderr: bool = False
+    quiet: bool = False  # whether only errors are shown
+    to_stderr: bool = False  # whether standard output is used for labels or JSON
 
     def echo(self, text: object = "") -> None:
         """Print one message, or a blank line."""

@@ -12,10 +12,6 @@ from flyingsquid.datasets import BreastCancer, load_breast_cancer
 from flyingsquid.models import LabelModel, MajorityVote
 
 _HELD_OUT = 0.3
-_BAR = 16
-# Full, empty, and the mark of the truth.
-_BLOCKS = ("█", "·", "┃")
-_ASCII = ("#", ".", "|")
 
 
 @click.command()
@@ -36,14 +32,11 @@ def demo(seed: int) -> None:
     train, held_out = order[cut:], order[:cut]
     model = LabelModel().fit(data.votes[train])
     console = Console()
-    glyphs = _ASCII if console.options.ascii_only else _BLOCKS
     console.print(
         f"\n[bold]{len(train)}[/] biopsies, [bold]{data.votes.n_sources}[/] hand-written rules that may "
         f"abstain, [bold]0[/] gold labels. How accurate is each rule?\n"
     )
-    console.print(_source_table(model, data, train, glyphs))
-    full, _, mark = glyphs
-    console.print(f"[dim]{full} estimated from votes,[/] [bold green]{mark}[/] [dim]true[/]")
+    console.print(_source_table(model, data, train))
     console.print(
         "[dim]Rules that share errors seem more accurate than they are. The intervals allow for this.[/]"
     )
@@ -57,41 +50,24 @@ def demo(seed: int) -> None:
     )
 
 
-def _source_table(
-    model: LabelModel, data: BreastCancer, train: NDArray[np.intp], glyphs: tuple[str, str, str]
-) -> Table:
+def _source_table(model: LabelModel, data: BreastCancer, train: NDArray[np.intp]) -> Table:
     table = Table(box=None, header_style="bold", pad_edge=False)
     table.add_column("rule")
     for name in ("votes on", "estimated", "95% interval", "true"):
         table.add_column(name, justify="right")
-    table.add_column("50%" + "100%".rjust(_BAR - 3))
     votes, truth = np.array(data.votes.classes)[data.votes.codes[train]], data.y[train]
     for j in np.argsort(-model.accuracies_):
         voted = data.votes.codes[train, j] >= 0
         right = float(np.mean(votes[voted, j] == truth[voted]))
-        estimate = float(model.accuracies_[j])
         low, high = model.accuracies_interval_[j]
         table.add_row(
             model.source_names_[j],
             f"{model.coverage_[j]:.0%}",
-            f"{estimate:.1%}",
+            f"{model.accuracies_[j]:.1%}",
             f"{low:.0%} to {high:.0%}",
-            f"{right:.1%}",
-            _bar(estimate, right, glyphs),
+            f"[bold green]{right:.1%}[/]",
         )
     return table
-
-
-def _bar(estimate: float, truth: float, glyphs: tuple[str, str, str]) -> str:
-    """Draw a bar for the estimate from 50% to 100%, with a mark at the true value."""
-
-    def cell(value: float) -> int:
-        return round(min(max((value - 0.5) * 2, 0), 1) * (_BAR - 1))
-
-    full, empty, mark = glyphs
-    cells = [full if c <= cell(estimate) else empty for c in range(_BAR)]
-    cells[cell(truth)] = f"[bold green]{mark}[/]"
-    return "".join(cells)
 
 
 def _result_table(

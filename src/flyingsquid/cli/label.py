@@ -23,12 +23,10 @@ from flyingsquid.cli.options import (
     VOTES,
     check_outputs,
     clip_length_of,
-    gold_file,
     layout_option,
     method_option,
     model_option,
     naming_output_format,
-    open_file,
     read_balance,
     read_graph,
     reading_options,
@@ -38,7 +36,14 @@ from flyingsquid.files import LABEL_FORMATS, LabelWriter, VoteFile, label_format
 
 if TYPE_CHECKING:
     from flyingsquid.analysis import Comparison
-    from flyingsquid.cli.labeling import Labeler, LoadedVotes
+    from flyingsquid.cli.inputs import LoadedVotes
+    from flyingsquid.cli.labeler import Labeler
+
+_TIE_BREAKS = {
+    "first": "The first of the classes is chosen; use --tie-break to change that",
+    "abstain": "They get no label",
+    "random": "One of the classes is chosen at random",
+}
 
 
 # fmt: off
@@ -65,7 +70,7 @@ if TYPE_CHECKING:
 @click.option("--features", "features_path", type=click.Path(exists=True, dir_okay=False), metavar="FILE.npy",
               help="Features such as embeddings, one row per item in the order of VOTES; .npy, or .npz with "
                    "one array or a sparse matrix. Labels are based on votes and features.")
-@click.option("--tie-break", type=click.Choice(["first", "abstain", "random"]), default="first",
+@click.option("--tie-break", type=click.Choice(list(_TIE_BREAKS)), default="first",
               show_default=True, help="The label if classes are equally probable.")
 @click.option("--seed", type=click.IntRange(0), default=0, show_default=True, help="For --tie-break random.")
 @click.option("--escape-formulas", is_flag=True,
@@ -105,30 +110,22 @@ def label(votes: str, output: str, **options: Any) -> None:
     check_outputs(inputs, outputs, overwrite=options["force"])
     with naming_output_format():
         label_format(output, options["output_format"])  # fails before the work starts
-    from flyingsquid.cli.labeling import LoadedVotes, fit_model, load_features, load_model
+    from flyingsquid.cli.inputs import fit_model, load_features, read_inputs
 
     console = Console(options["quiet"] or options["as_json"], output == "-")
-    model = load_model(options["with_model"])
-    with console.waiting(f"reading {votes}"):
-        file = open_file(votes, options, model=model)
-        needed_by = _needs_memory(options, model)
-        loaded = LoadedVotes.load(
-            file, needed_by=needed_by, layout=options["layout"], gold=gold_file(options)
-        )
-    console.introduce(file)
-    path = options["features_path"]
+    in_memory = "--graph" if clip_length_of(options["graph"]) > 1 else ""
+    in_memory = "--learn-from-gold" if options["learn_from_gold"] else in_memory
+    loaded, model = read_inputs(votes, options, console, needed_by=in_memory, clips_by="--with-model")
+    file, path = loaded.file, options["features_path"]
     features = None if path is None else load_features(path, file)
     warned: tuple[str, ...] = ()
     if model is None:
-        fit_options = ("method", "graph", "class_balance", "learn_from_gold")
-        chosen = {name: options[name] for name in fit_options}
-        model, warned = fit_model(loaded, console, **chosen, features=features)
+        gold = loaded.loaded.gold if options["learn_from_gold"] and loaded.loaded is not None else None
+        model, warned = fit_model(loaded, options, console, gold=gold, features=features)
         if options["model_path"]:
             model.save(options["model_path"])
     labeler = _write_labels(loaded, model, output, options, console, features)
     comparison = labeler.comparison.result()
-    for warning in warned:
-        console.note(warning)
     _print_model(console, model, comparison, options)
     _print_labels(console, labeler, model, comparison, output, options)
     if options["report_path"]:
@@ -162,17 +159,6 @@ def _check_options(output: str, options: dict[str, Any]) -> None:
         raise click.UsageError("--model and --with-model cannot be used together.")
 
 
-def _needs_memory(options: dict[str, Any], model: Any) -> str:
-    """Return the option that needs all votes in memory; empty if there is none."""
-    from flyingsquid.cli.labeling import clip_length
-
-    if options["learn_from_gold"]:
-        return "--learn-from-gold"
-    if clip_length_of(options["graph"]) > 1:
-        return "--graph"
-    return "--with-model" if clip_length(model) != 1 else ""
-
-
 def _write_labels(
     votes: LoadedVotes,
     model: Any,
@@ -181,7 +167,7 @@ def _write_labels(
     console: Console,
     features: Any = None,
 ) -> Labeler:
-    from flyingsquid.cli.labeling import Labeler, clip_length
+    from flyingsquid.cli.labeler import Labeler, clip_length
 
     file, classes = votes.file, model.vote_schema_.classes
     gold = None if votes.loaded is None else votes.loaded.gold_codes
@@ -237,18 +223,12 @@ def _print_labels(
     console.echo()
     without = comparison.n_items - comparison.n_covered
     if without:
-        if options["features_path"] and model.diagnostics_.features.is_used:
-            items = "1 item has" if without == 1 else f"{without:,} items have"
-            console.note(f"{items} no votes (n_votes is 0); labels are based on features alone.")
-        elif without == 1:
-            console.note(
-                "1 item has no votes (n_votes is 0); it gets the probabilities of an item without votes."
-            )
-        else:
-            console.note(
-                f"{without:,} items have no votes (n_votes is 0); all of them get the same probabilities."
-            )
-    _note_ties(console, labeler.n_tied, options["tie_break"])
+        by_features = options["features_path"] and model.diagnostics_.features.is_used
+        labels = "Labels are based on features alone" if by_features else "All have the same probabilities"
+        console.note(f"Items without votes (n_votes is 0): {without:,}. {labels}.")
+    if labeler.n_tied:
+        tied = _TIE_BREAKS[options["tie_break"]]
+        console.note(f"Tied labels (tied is true): {labeler.n_tied:,}. {tied}.")
     names = [*map(str, model.vote_schema_.classes), "no label"]
     counts = [f"{name}: {n:,}" for name, n in zip(names, labeler.counts.tolist(), strict=True) if n]
     if len(counts) > 9:
@@ -258,23 +238,6 @@ def _print_labels(
     console.echo(f"{target}: {total} ({', '.join(counts)})")
     if options["model_path"]:
         console.echo(f"{options['model_path']}: model; use it with --with-model {options['model_path']}")
-
-
-def _note_ties(console: Console, n_tied: int, tie_break: str) -> None:
-    """Print how many labels are tied, and what they are."""
-    if not n_tied:
-        return
-    chosen = {
-        "first": "the first of the classes; use --tie-break to change that",
-        "abstain": "no label",
-        "random": "one of the classes at random",
-    }
-    labels = (
-        "1 label is tied (tied is true) and is"
-        if n_tied == 1
-        else f"{n_tied:,} labels are tied (tied is true) and are"
-    )
-    console.note(f"{labels} {chosen[tie_break]}.")
 
 
 def _result(

@@ -28,24 +28,14 @@ else:
 
 @dataclass(frozen=True, slots=True)
 class ReadLimits:
-    """Limits of the data that a command reads at once; stored in the click context.
+    """Limits of the data that a command reads at once; stored in the click context."""
 
-    Attributes
-    ----------
-    loaded_cells : int
-        A file with at most this many votes is read into memory, a larger one in chunks.
-    most_cells : int
-        Work that needs all votes in memory raises an error for more votes.
-    sampled_items : int
-        Analyses and reports use an evenly spaced sample of at most this many items.
-    chunk_rows : int or None
-        Number of items per chunk; None for the default of ``open_votes``.
-    """
-
+    # A file with at most this many votes is read into memory, a larger one in chunks.
     loaded_cells: int = 1 << 24
-    most_cells: int = 1 << 28
+    most_cells: int = 1 << 28  # work that needs all votes in memory raises an error for more votes
+    # Analyses and reports use an evenly spaced sample of at most this many items.
     sampled_items: int = 1_000_000
-    chunk_rows: int | None = None
+    chunk_rows: int | None = None  # number of items per chunk; None for the default of ``open_votes``
 
     @classmethod
     def current(cls) -> ReadLimits:

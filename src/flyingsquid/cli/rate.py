@@ -9,16 +9,7 @@ import click
 
 from flyingsquid._values import format_value
 from flyingsquid.cli.console import Console, describe_votes
-from flyingsquid.cli.gold_files import cells_by_item
-from flyingsquid.cli.options import (
-    VOTES,
-    gold_file,
-    method_option,
-    model_option,
-    open_file,
-    read_list,
-    reading_options,
-)
+from flyingsquid.cli.options import VOTES, method_option, model_option, read_list, reading_options
 from flyingsquid.exceptions import OptionError
 
 if TYPE_CHECKING:
@@ -58,27 +49,20 @@ def rate(votes: str, as_json: bool, **options: Any) -> None:
       flyingsquid rate systems.csv --gold gold.csv --by system --compare new,old --json
     """
     from flyingsquid.analysis import estimate_rate
-    from flyingsquid.cli.labeling import LoadedVotes, clip_length, fit_model, load_model
+    from flyingsquid.cli.inputs import fit_model, read_inputs
 
     if options["by"] is None and options["compare"]:
         raise click.UsageError("--compare needs --by.")
     if options["compare"] and len(options["compare"]) != 2:
         raise click.UsageError(f"--compare must name two groups; got {len(options['compare'])}.")
     console = Console(as_json)
-    model = load_model(options["with_model"])
-    if clip_length(model) != 1:
-        raise OptionError("--with-model must be a model that labels single rows, not clips.")
     ignored = [*(options["ignore"] or ()), *([options["by"]] if options["by"] else [])]
-    with console.waiting(f"reading {votes}"):
-        file = open_file(votes, {**options, "ignore": ignored}, model=model)
-        loaded = LoadedVotes.load(file, needed_by="flyingsquid rate", gold=gold_file(options))
-        chunk = loaded.loaded or file.read()
-        groups = None if options["by"] is None else _groups_of(votes, options["by"], chunk, file)
-    console.introduce(file)
+    loaded, model = read_inputs(votes, options | {"ignore": ignored}, console, needed_by="flyingsquid rate")
+    file = loaded.file
+    chunk = loaded.loaded or file.read()
+    groups = None if options["by"] is None else _groups_of(votes, options["by"], chunk, file)
     if model is None:
-        model, warned = fit_model(loaded, console, method=options["method"])
-        for warning in warned:
-            console.note(warning)
+        model, _ = fit_model(loaded, options, console)
     found = estimate_rate(
         model,
         chunk.votes,
@@ -102,6 +86,7 @@ def rate(votes: str, as_json: bool, **options: Any) -> None:
 
 def _groups_of(path: str, by: str, chunk: VoteChunk, file: VoteFile) -> list[Any]:
     """Return the group of each item, a column of the file of votes."""
+    from flyingsquid.cli.inputs import cells_by_item
     from flyingsquid.files.vote_files import read_records
 
     if path == "-":

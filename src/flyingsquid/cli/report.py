@@ -13,17 +13,15 @@ from flyingsquid.cli.options import (
     FILE,
     VOTES,
     check_outputs,
-    gold_file,
     layout_option,
     method_option,
     model_option,
-    open_file,
     reading_options,
 )
 from flyingsquid.exceptions import OptionError, VoteFileError
 
 if TYPE_CHECKING:
-    from flyingsquid.cli.labeling import LoadedVotes
+    from flyingsquid.cli.inputs import LoadedVotes
     from flyingsquid.files import VoteChunk
 
 
@@ -63,22 +61,15 @@ def report(votes: str, output: str, **options: Any) -> None:
     """
     inputs = [votes, options["with_model"], options["data_path"], options["features_path"]]
     check_outputs(inputs, {"--output": output}, overwrite=options["force"])
-    from flyingsquid.cli.labeling import LoadedVotes, clip_length, fit_or_explain, load_features, load_model
+    from flyingsquid.cli.inputs import fit_or_explain, load_features, read_inputs
 
     console = Console(options["quiet"])
-    model = load_model(options["with_model"])
-    with console.waiting(f"reading {votes}"):
-        file = open_file(votes, options, model=model)
-        needed_by = "--with-model" if clip_length(model) != 1 else ""
-        loaded = LoadedVotes.load(
-            file, needed_by=needed_by, layout=options["layout"], gold=gold_file(options)
-        )
-    console.introduce(file)
+    loaded, model = read_inputs(votes, options, console, clips_by="--with-model")
     path = options["features_path"]
-    features = None if path is None else load_features(path, file)
+    features = None if path is None else load_features(path, loaded.file)
     if model is None:
-        model = fit_or_explain(loaded, console, options["method"], features)
-    title = options["title"] or f"Votes and labels of {PurePath(file.path).name}"
+        model = fit_or_explain(loaded, options, console, features)
+    title = options["title"] or f"Votes and labels of {PurePath(loaded.file.path).name}"
     with console.waiting("writing the report"):
         part = write_report(loaded, model, output, title=title, data=options["data_path"],
                             ordered=options["ordered"], features=None if model is None else features)
@@ -100,7 +91,7 @@ def write_report(
 
     ``data`` is a file of the items, and ``features`` are those of all items.
     """
-    from flyingsquid.cli.labeling import clip_length
+    from flyingsquid.cli.labeler import clip_length
     from flyingsquid.reports import report as html_report
 
     if model is not None and not hasattr(model, "explain"):
@@ -136,7 +127,7 @@ def write_report(
 
 def _sampled_clips(votes: LoadedVotes, length: int) -> tuple[Any, Any, str]:
     """Return clips of votes in memory, their gold labels, and their number if they are a sample."""
-    from flyingsquid.cli.labeling import clips
+    from flyingsquid.cli.labeler import clips
 
     if votes.loaded is None:
         raise OptionError("Clips need all votes in memory; use a part of the file.", path=votes.file.path)

@@ -262,32 +262,19 @@ class Signals:
 
 @dataclass(slots=True)
 class Stream:
-    """A running stream. Only :meth:`run` changes it.
-
-    Attributes
-    ----------
-    model, known, position, options : as in :class:`Checkpoint`
-    rules : Rules
-    block : int
-        Number of lines that are processed together.
-    skip_bad : bool
-        Whether lines that cannot be read are skipped.
-    output, checkpoint : str or None
-        Paths; labels go to standard output if there is no output file.
-    every : int
-        Number of lines between two checkpoints.
-    """
+    """A running stream. Only :meth:`run` changes it."""
 
     model: OnlineLabelModel
     known: Known
     position: Position
     options: dict[str, Any]
     rules: Rules
-    block: int
-    skip_bad: bool
+    block: int  # number of lines that are processed together
+    skip_bad: bool  # whether lines that cannot be read are skipped
+    # Paths; labels go to standard output if there is no output file.
     output: str | None
     checkpoint: str | None
-    every: int
+    every: int  # number of lines between two checkpoints
     _saved: int = field(init=False)
 
     def run(self, source: BinaryIO, target: BinaryIO, signals: Signals) -> Position:

@@ -31,20 +31,12 @@ _dumps = json.JSONEncoder().encode
 
 @dataclass(frozen=True, slots=True)
 class Known:
-    """Sources and classes of a stream before a block is read.
+    """Sources and classes of a stream before a block is read."""
 
-    Attributes
-    ----------
-    names : tuple of str, or None
-        Names of the sources; None if they have none, or before the first votes.
-    width : int or None
-        Number of sources; None before the first votes.
-    classes : tuple of labels, or None before the first votes
-    """
-
+    # Names of the sources; None if they have none, or before the first votes.
     names: tuple[str, ...] | None = None
-    width: int | None = None
-    classes: tuple[Label, ...] | None = None
+    width: int | None = None  # number of sources; None before the first votes
+    classes: tuple[Label, ...] | None = None  # None before the first votes
 
 
 @dataclass(frozen=True, slots=True)
@@ -58,45 +50,22 @@ class Rules:
 
 @dataclass(frozen=True, slots=True)
 class Block:
-    """Votes of some lines.
+    """Votes of some lines."""
 
-    Attributes
-    ----------
-    votes : Votes of shape (n, m), or None if no line has any
-    ids : list of n JSON values
-        The line number if a line has no identifier.
-    bad : list of (line number, reason)
-        The lines that cannot be read.
-    known : Known
-        Sources and classes after this block.
-    """
-
-    votes: Votes | None
-    ids: list[Any]
-    bad: list[tuple[int, str]]
-    known: Known
+    votes: Votes | None  # shape (n, m); None if no line has any
+    ids: list[Any]  # the line number if a line has no identifier
+    bad: list[tuple[int, str]]  # the lines that cannot be read
+    known: Known  # sources and classes after this block
 
 
 @dataclass(frozen=True, slots=True)
 class Lines:
-    """Some lines of the input.
+    """Some lines of the input."""
 
-    Attributes
-    ----------
-    lines : list of bytes
-        Lines that are too long are truncated, but stay too long to be read.
-    n_bytes : int
-        Their length in the input.
-    checksum : int
-        CRC-32 of the input up to their end.
-    is_complete : bool
-        Whether more input cannot change this block.
-    """
-
-    lines: list[bytes]
-    n_bytes: int
-    checksum: int
-    is_complete: bool
+    lines: list[bytes]  # lines that are too long are truncated, but stay too long to be read
+    n_bytes: int  # their length in the input
+    checksum: int  # CRC-32 of the input up to their end
+    is_complete: bool  # whether more input cannot change this block
 
 
 def next_lines(source: BinaryIO, most: int, checksum: int, *, skip_long: bool) -> Lines:

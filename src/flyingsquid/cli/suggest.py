@@ -10,17 +10,7 @@ import click
 
 from flyingsquid._values import format_count
 from flyingsquid.cli.console import Console, describe_votes
-from flyingsquid.cli.gold_files import ID_NAME
-from flyingsquid.cli.options import (
-    VOTES,
-    check_outputs,
-    gold_file,
-    method_option,
-    model_option,
-    open_file,
-    reading_options,
-)
-from flyingsquid.exceptions import OptionError
+from flyingsquid.cli.options import VOTES, check_outputs, method_option, model_option, reading_options
 
 if TYPE_CHECKING:
     from flyingsquid.analysis import Suggestions
@@ -59,24 +49,17 @@ def suggest(votes: str, as_json: bool, **options: Any) -> None:
     """
     from flyingsquid._table import as_scalar
     from flyingsquid.analysis import suggest_items
-    from flyingsquid.cli.labeling import LoadedVotes, clip_length, fit_model, load_model
+    from flyingsquid.cli.inputs import ID_NAME, fit_model, read_inputs
 
     output = options["output"]
     check_outputs([votes], {"--output": output}, overwrite=options["force"])
     console = Console(as_json, output == "-")
-    model = load_model(options["with_model"])
-    if clip_length(model) != 1:
-        raise OptionError("--with-model must be a model that labels single rows, not clips.")
-    with console.waiting(f"reading {votes}"):
-        file = open_file(votes, options, model=model)
-        loaded = LoadedVotes.load(file, needed_by="flyingsquid suggest", gold=gold_file(options))
-        chunk = loaded.loaded or file.read()
-        gold = chunk.gold
-    console.introduce(file)
+    loaded, model = read_inputs(votes, options, console, needed_by="flyingsquid suggest")
+    file = loaded.file
+    chunk = loaded.loaded or file.read()
+    gold = chunk.gold
     if model is None:
-        model, warned = fit_model(loaded, console, method=options["method"], gold=gold)
-        for warning in warned:
-            console.note(warning)
+        model, _ = fit_model(loaded, options, console, gold=gold)
     found = suggest_items(model, chunk.votes, options["number"], labeled=gold, random_state=options["seed"])
     ids = [as_scalar(chunk.ids[each.item]) for each in found]
     if file.item_name is not None:

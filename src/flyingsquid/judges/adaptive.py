@@ -29,8 +29,8 @@ class AdaptiveCalls:
         Cached answers of (judge, item).
     n_recorded : dict from (int, int) to int
         Number of attempts that the cache records for (judge, item). They count towards the budget.
-    record : callable
-        Called with judge and item to record that an attempt begins.
+    record : callable, optional
+        Called with judge and item when an attempt begins; needed for a budget.
 
     Attributes
     ----------
@@ -45,7 +45,7 @@ class AdaptiveCalls:
         planner: Planner,
         kept: dict[Cell, Answer],
         n_recorded: dict[Cell, int],
-        record: Callable[[int, int], None],
+        record: Callable[[int, int], None] | None = None,
     ) -> None:
         self._planner, self._options = planner, planner.options
         self._kept, self._record = kept, record
@@ -83,7 +83,8 @@ class AdaptiveCalls:
         if self._cost + self._options.costs[judge] > self._options.budget:
             return False
         self.n_calls[judge] += 1
-        self._record(judge, item)
+        if self._record is not None:
+            self._record(judge, item)
         return True
 
     def more(self, answers: dict[Cell, Answer]) -> list[Cell]:
@@ -92,13 +93,9 @@ class AdaptiveCalls:
         return next(self._rounds, [])
 
     def _plan(self) -> Iterator[list[Cell]]:
-        yield from self._ask(self._planner.pilot_cells())
-        self._planner.start(self._codes)
-        n_asked = -1
-        while n_asked < (n_asked := int((self._codes != NOT_ASKED).sum())):
-            room = self._options.budget - float(self._n_used @ self._options.costs)
-            yield from self._ask(self._planner.next_cells(self._codes, room))
-        self._planner.finish(self._codes)
+        budget, costs = self._options.budget, self._options.costs
+        for cells in self._planner.rounds(self._codes, lambda: budget - float(self._n_used @ costs)):
+            yield from self._ask(cells)
 
     def _ask(self, cells: list[Cell]) -> Iterator[list[Cell]]:
         """Use cached answers, yield the other cells once, then store their answers."""

@@ -15,12 +15,12 @@ import math
 import os
 import threading
 from collections import Counter
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import asdict, is_dataclass
 from datetime import date, time, timedelta
 from decimal import Decimal
 from pathlib import Path, PurePath
-from typing import Any, BinaryIO, NoReturn
+from typing import Any, BinaryIO, NoReturn, Self
 from uuid import UUID
 
 import numpy as np
@@ -37,24 +37,32 @@ _MOST_BITS = 1 << 12
 
 
 class AnswerFile:
-    """Answers in one file, which is open in one process at a time.
+    """Answers of the judges of one run about its items, kept in a file that one process at a time may open.
 
-    Attributes
-    ----------
-    answers : dict from (str, str) to Answer
-        The last answer for each name of a judge and key, not parsed yet.
-    n_attempts : Counter of (str, str)
-        Attempts for each name of a judge and key, as far as they are recorded.
+    Without a path, nothing is read or written. Judges and items are identified by their positions in a run,
+    and by the name of the judge and a key in the file.
     """
 
-    def __init__(self, path: str | os.PathLike[str]) -> None:
-        self.path = Path(path)
+    def __init__(
+        self,
+        path: str | os.PathLike[str] | None,
+        judges: Sequence[Judge] = (),
+        items: Sequence[Any] = (),
+        ids: Sequence[str | int] | None = None,
+        fingerprint: Callable[[Any], Any] | None = None,
+    ) -> None:
+        self._judges, self._ids = judges, ids
+        self._keys = [] if path is None else answer_keys(judges, items, ids, fingerprint)
         self._write_lock = threading.Lock()
-        self.answers: dict[tuple[str, str], Answer] = {}
-        self.n_attempts: Counter[tuple[str, str]] = Counter()
+        self._answers: dict[tuple[str, str], Answer] = {}  # by name of the judge and key, not parsed yet
+        self._n_attempts: Counter[tuple[str, str]] = Counter()
         self._n_begun: Counter[tuple[str, str]] = Counter()  # since the last answer
+        self._file: BinaryIO | None = None
+        if path is None:
+            return
+        self.path = Path(path)
         try:
-            self._file: BinaryIO | None = open(self.path, "a+b", buffering=0)  # noqa: SIM115
+            self._file = open(self.path, "a+b", buffering=0)  # noqa: SIM115
         except OSError as error:
             raise ModelFileError(f"{self.path}: answers cannot be written: {error}") from error
         try:
@@ -67,27 +75,63 @@ class AnswerFile:
             self.close()
             raise
 
-    def write(self, judge: str, item: str | int, key: str, answer: Answer) -> None:
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *error: object) -> None:
+        self.close()
+
+    def find_answers(self, ask_again: frozenset[str], *, raises: bool) -> dict[tuple[int, int], Answer]:
+        """Return the answers in the file, parsed again because the parser may have changed.
+
+        Answers that are missing for a reason in ``ask_again`` are left out. ``raises`` is whether to raise
+        the error of a parser.
+        """
+        found = {}
+        for j, i, cell in self._cells():
+            if cell not in self._answers:
+                continue
+            answer = self._answers[cell].parse(self._judges[j])
+            if answer.parse_error is not None and raises:
+                answer.parse_error.add_note(f"judge {cell[0]!r}, item {i}, a cached answer")
+                raise answer.parse_error
+            if not (isinstance(answer.outcome, Missing) and answer.outcome.value in ask_again):
+                found[j, i] = answer
+        return found
+
+    def find_attempts(self) -> dict[tuple[int, int], int]:
+        """Return the number of recorded attempts for each judge and item, if there are any."""
+        recorded = self._n_attempts
+        return {(j, i): recorded[cell] for j, i, cell in self._cells() if cell in recorded}
+
+    def _cells(self) -> Iterator[tuple[int, int, tuple[str, str]]]:
+        """Yield judge, item, and the pair of name and key that identifies their answer in the file."""
+        for j, keys in enumerate(self._keys):
+            for i, key in enumerate(keys):
+                yield j, i, (self._judges[j].name, key)
+
+    def write(self, judge: int, item: int, answer: Answer) -> None:
         """Append one answer. After :meth:`close`, nothing is written."""
-        line: dict[str, Any] = {"judge": judge, "item": item, "key": key}
+        line: dict[str, Any] = {}
         if isinstance(answer.raw, Missing):
             line |= {"said": answer.raw.value} if answer.error is None else {"error": answer.error}
         else:
             line["answer"] = answer.raw
         missing = isinstance(answer.outcome, Missing)
         line |= {"missing": answer.outcome.value} if missing else {"class": answer.outcome}
-        line["attempts"] = answer.attempts
-        self._append(line)
+        self._append(judge, item, line | {"attempts": answer.attempts})
 
-    def write_attempt(self, judge: str, item: str | int, key: str) -> None:
+    def write_attempt(self, judge: int, item: int) -> None:
         """Append that an attempt begins."""
-        self._append({"judge": judge, "item": item, "key": key, "begins": True})
+        self._append(judge, item, {"begins": True})
 
-    def _append(self, line: dict[str, Any]) -> None:
-        encoded = (json.dumps(line, default=str) + "\n").encode()
+    def _append(self, judge: int, item: int, fields: dict[str, Any]) -> None:
         with self._write_lock:
             if self._file is None:
                 return
+            shown = item if self._ids is None else self._ids[item]
+            line = {"judge": self._judges[judge].name, "item": shown, "key": self._keys[judge][item]}
+            encoded = (json.dumps(line | fields, default=str) + "\n").encode()
             try:
                 if self._file.write(encoded) != len(encoded):
                     raise OSError("only a part of a line was written")
@@ -144,12 +188,12 @@ class AnswerFile:
         """Keep what one line records."""
         key, answer = self._parse(line, number)
         if answer is None:
-            self.n_attempts[key] += 1
+            self._n_attempts[key] += 1
             self._n_begun[key] += 1
             return
-        self.answers[key] = answer
+        self._answers[key] = answer
         # Attempts of a run without a budget are recorded only with their answer.
-        self.n_attempts[key] += max(0, answer.attempts - self._n_begun.pop(key, 0))
+        self._n_attempts[key] += max(0, answer.attempts - self._n_begun.pop(key, 0))
 
     def _parse(self, line: bytes, number: int) -> tuple[tuple[str, str], Answer | None]:
         """Return the judge and the key of a line, with the answer; None if an attempt begins."""
@@ -187,80 +231,6 @@ class AnswerFile:
         )
 
 
-class RunCache:
-    """Answers of the judges of one run about its items, kept in an :class:`AnswerFile` if there is a path.
-
-    Judges and items are identified by their positions.
-    """
-
-    def __init__(
-        self,
-        path: str | os.PathLike[str] | None,
-        judges: list[Judge],
-        items: list[Any],
-        ids: list[str | int] | None,
-        fingerprint: Callable[[Any], Any] | None,
-    ) -> None:
-        self._judges, self._ids = judges, ids
-        self._keys = [] if path is None else answer_keys(judges, items, ids, fingerprint)
-        self._file = None if path is None else AnswerFile(path)
-
-    def __enter__(self) -> RunCache:
-        return self
-
-    def __exit__(self, *error: object) -> None:
-        if self._file is not None:
-            self._file.close()
-
-    def write(self, judge: int, item: int, answer: Answer) -> None:
-        """Append one answer."""
-        if self._file is not None:
-            self._file.write(*self._identify(judge, item), answer)
-
-    def write_attempt(self, judge: int, item: int) -> None:
-        """Append that an attempt begins."""
-        if self._file is not None:
-            self._file.write_attempt(*self._identify(judge, item))
-
-    def find_answers(self, ask_again: frozenset[str], *, raises: bool) -> dict[tuple[int, int], Answer]:
-        """Return the answers in the file, parsed again because the parser may have changed.
-
-        Parameters
-        ----------
-        ask_again : frozenset of str
-            Reasons of missing votes; such answers are left out.
-        raises : bool
-            Whether to raise the error of a parser.
-        """
-        found = {}
-        kept = {} if self._file is None else self._file.answers
-        for j, i, cell in self._cells():
-            if cell not in kept:
-                continue
-            answer = kept[cell].parse(self._judges[j])
-            if answer.parse_error is not None and raises:
-                answer.parse_error.add_note(f"judge {cell[0]!r}, item {i}, a cached answer")
-                raise answer.parse_error
-            if not (isinstance(answer.outcome, Missing) and answer.outcome.value in ask_again):
-                found[j, i] = answer
-        return found
-
-    def find_attempts(self) -> dict[tuple[int, int], int]:
-        """Return the number of recorded attempts for each judge and item, if there are any."""
-        recorded = {} if self._file is None else self._file.n_attempts
-        return {(j, i): recorded[cell] for j, i, cell in self._cells() if cell in recorded}
-
-    def _cells(self) -> Iterator[tuple[int, int, tuple[str, str]]]:
-        """Yield judge, item, and the pair of name and key that identifies their answer in the file."""
-        for j, keys in enumerate(self._keys):
-            for i, key in enumerate(keys):
-                yield j, i, (self._judges[j].name, key)
-
-    def _identify(self, judge: int, item: int) -> tuple[str, str | int, str]:
-        shown = item if self._ids is None else self._ids[item]
-        return self._judges[judge].name, shown, self._keys[judge][item]
-
-
 def to_json_data(answer: Any) -> Any:
     """Return an answer as JSON data: strings, numbers, booleans, None, lists and dicts of them.
 
@@ -295,9 +265,9 @@ def to_json_data(answer: Any) -> Any:
 
 
 def answer_keys(
-    judges: list[Judge],
-    items: list[Any],
-    ids: list[str | int] | None,
+    judges: Sequence[Judge],
+    items: Sequence[Any],
+    ids: Sequence[str | int] | None,
     fingerprint: Callable[[Any], Any] | None,
 ) -> list[list[str]]:
     """Return for each judge one key per item, which changes with the version of the judge and the item."""
@@ -309,7 +279,7 @@ def answer_keys(
 
 
 def fingerprint_items(
-    items: list[Any], ids: list[str | int] | None, fingerprint: Callable[[Any], Any] | None
+    items: Sequence[Any], ids: Sequence[str | int] | None, fingerprint: Callable[[Any], Any] | None
 ) -> list[str]:
     """Return one fingerprint per item, which changes with its id and its content.
 

@@ -5,12 +5,13 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from flyingsquid._values import format_count, format_list, format_value
+from flyingsquid._table import Scalar, Table
+from flyingsquid._values import format_count, format_list, format_value, is_number
 from flyingsquid.exceptions import OptionError
 from flyingsquid.judges.planner import OUTCOMES, AskingOptions, Planner
 from flyingsquid.judges.policy import Array, Mask, pilot_size, within_budget
@@ -18,10 +19,7 @@ from flyingsquid.moments import Moments
 from flyingsquid.solvers import Auto, FitData
 from flyingsquid.votes import Votes, as_votes
 from flyingsquid.votes.arguments import item_ids, join_by_item, read_gold
-from flyingsquid.votes.codes import ABSTAIN, NOT_ASKED, dense_codes
-
-if TYPE_CHECKING:
-    from flyingsquid._table import Scalar, Table
+from flyingsquid.votes.codes import ABSTAIN, NOT_ASKED, Label, dense_codes
 
 
 @dataclass(frozen=True, slots=True, eq=False, repr=False)
@@ -74,20 +72,12 @@ class Asking:
 
     def summary(self) -> Table:
         """Return a table with items, calls per item and the mean estimated error for each outcome."""
-        from flyingsquid._table import Table  # noqa: PLC0415
-
         rows: list[tuple[Scalar, ...]] = []
         for outcome in OUTCOMES:
             of = self.outcomes == outcome
             if of.any():
-                rows.append(
-                    (
-                        outcome,
-                        int(of.sum()),
-                        float(self.n_asked[of].mean()),
-                        float(self.estimated_errors[of].mean()),
-                    )
-                )
+                means = (float(each[of].mean()) for each in (self.n_asked, self.estimated_errors))
+                rows.append((outcome, int(of.sum()), *means))
         possible, asked = int(self.n_possible.sum()), int(self.n_asked.sum())
         notes = (
             f"{asked:,} of {possible:,} votes asked for with {format_count(self.calls, 'call')}; "
@@ -140,8 +130,6 @@ class AskingSimulation:
 
     def summary(self) -> Table:
         """Return a table with cost and accuracy after each round, and of asking all judges."""
-        from flyingsquid._table import Table  # noqa: PLC0415
-
         measure = "accuracy" if self.is_scored else "agreement with asking all"
         share = self.cost / self.asking.full_cost
         rows: list[tuple[Scalar, ...]] = [
@@ -208,7 +196,9 @@ def simulate_asking(
     can_ask = _read_available(available, codes)
     options = read_asking(stop_at, budget, costs, pilot, read.source_names, can_ask)
     known, truth = (
-        None if labels is None else read_item_labels(labels, votes, read, name)
+        None
+        if labels is None
+        else read_gold_codes(labels, item_ids(votes, read, labels), read.classes, read.n_items, name)
         for labels, name in ((gold, "gold"), (y, "y"))
     )
     planner = Planner(read.classes, read.source_names, can_ask, options, known)
@@ -217,50 +207,31 @@ def simulate_asking(
     truth = asked_all if truth is None else truth
     seen = np.where(can_ask, NOT_ASKED, ABSTAIN).astype(codes.dtype)
     spent, spending, scores = 0.0, [], []
-
-    def ask(cells: list[tuple[int, int]]) -> float:
+    rounds = planner.rounds(seen, lambda: options.budget - spent)
+    for number, cells in enumerate(rounds):
+        if number:  # the model is fitted after the pilot
+            spending.append(spent)
+            scores.append(_accuracy(planner.posterior, truth))
         judges, items = np.array(cells, np.intp).reshape(-1, 2).T
         cost = options.costs[judges]
         taken = within_budget(cost, options.budget - spent)
         seen[items[taken], judges[taken]] = full[items[taken], judges[taken]]
-        return float(cost[taken].sum())
-
-    spent += ask(planner.pilot_cells())
-    planner.start(seen)
-    cells = planner.next_cells(seen, options.budget - spent)
-    spending.append(spent)
-    scores.append(_accuracy(planner.posterior, truth))
-    while cells:
-        spent += ask(cells)
-        cells = planner.next_cells(seen, options.budget - spent)
-        spending.append(spent)
-        scores.append(_accuracy(planner.posterior, truth))
-    planner.finish(seen)
+        spent += float(cost[taken].sum())
     scores[-1] = _accuracy(planner.posterior, truth)
     report = make_report(planner, seen, ((seen != NOT_ASKED) & can_ask).sum(axis=0))
     result = Votes(np.where(can_ask, seen, codes), read.classes, read.source_names, read.items)
-    accuracy = np.array(scores)
     return AskingSimulation(
         result,
         report,
         np.array(spending),
-        accuracy,
+        np.array(scores),
         _accuracy(np.eye(len(read.classes))[asked_all], truth),
         y is not None,
     )
 
 
 def make_report(planner: Planner, codes: NDArray[Any], n_calls: NDArray[np.int64]) -> Asking:
-    """Return the report of a planner that has finished.
-
-    Parameters
-    ----------
-    planner : Planner
-    codes : integer array of shape (n, m)
-        The votes; :data:`NOT_ASKED` for judges that were not asked.
-    n_calls : integer array of shape (m,)
-        Calls of each judge.
-    """
+    """Return the report of a planner that has finished, given votes (n, m) and calls of each judge (m,)."""
     available, costs = planner.available, planner.options.costs
     return Asking(
         outcomes=np.array(OUTCOMES)[planner.outcomes],
@@ -293,9 +264,9 @@ def read_asking(
 ) -> AskingOptions:
     """Check the options of adaptive asking."""
     n_items = len(available)
-    if not _is_number(stop_at) or not 0.5 < stop_at <= 1:
+    if not is_number(stop_at) or not 0.5 < stop_at <= 1:
         raise OptionError(f"`stop_at` must be a float in (0.5, 1]; got {format_value(stop_at)}.")
-    if budget is not None and (not _is_number(budget) or not budget > 0):
+    if budget is not None and (not is_number(budget) or not budget > 0):
         raise OptionError(f"`budget` must be a positive number; got {format_value(budget)}.")
     if pilot is not None and (type(pilot) is not int or not 1 <= pilot <= n_items):
         raise OptionError(
@@ -306,7 +277,7 @@ def read_asking(
         float(stop_at),
         # A sum of costs such as 0.1 may be rounded up.
         math.inf if budget is None else float(budget) * (1 + 1e-12),
-        _read_costs(costs, names),
+        np.ones(len(names)) if costs is None else read_costs(costs, names),
         size,
     )
     planner = Planner((0, 1), names, available, options)
@@ -319,24 +290,21 @@ def read_asking(
     return options
 
 
-def _read_costs(costs: Any, names: tuple[str, ...]) -> Array:
-    if costs is None:
-        return np.ones(len(names))
+def read_costs(costs: Any, names: tuple[str, ...], *, may_be_free: bool = False) -> Array:
+    """Check a mapping with the cost of one call of each judge, and return the costs in order."""
     if not isinstance(costs, Mapping) or set(costs) != set(names):
         got = format_list(sorted(map(str, costs))) if isinstance(costs, Mapping) else format_value(costs)
         raise OptionError(
-            f"`costs` must be a mapping with one cost for each of {format_list(names)}; got {got}."
+            f"`costs` must be a mapping with one cost for each of {format_list(names)}; got {got}.",
+            parameter="costs",
         )
     for name, cost in costs.items():
-        if not _is_number(cost) or not 0 < cost < math.inf:
+        if not is_number(cost) or not 0 <= cost < math.inf or (cost == 0 and not may_be_free):
+            least = "a number >= 0" if may_be_free else "a positive number"
             raise OptionError(
-                f"`costs[{format_value(name)}]` must be a positive number; got {format_value(cost)}."
+                f"`costs[{format_value(name)}]` must be {least}; got {format_value(cost)}.", parameter="costs"
             )
     return np.array([costs[name] for name in names], np.float64)
-
-
-def _is_number(value: Any) -> bool:
-    return isinstance(value, (int, float, np.integer, np.floating)) and not isinstance(value, bool)
 
 
 def _read_available(available: Any, codes: NDArray[Any]) -> Mask:
@@ -351,7 +319,8 @@ def _read_available(available: Any, codes: NDArray[Any]) -> Mask:
     return mask
 
 
-def read_item_labels(labels: Any, votes: Any, read: Votes, name: str) -> NDArray[np.int64]:
+def read_gold_codes(
+    labels: Any, ids: Any, classes: tuple[Label, ...], n_items: int, name: str
+) -> NDArray[np.int64]:
     """Return codes of gold labels, shape (n,), negative if unknown."""
-    joined = join_by_item(labels, item_ids(votes, read, labels), read.n_items, name)
-    return read_gold(joined, read.classes, read.n_items, name).astype(np.int64)
+    return read_gold(join_by_item(labels, ids, n_items, name), classes, n_items, name).astype(np.int64)

@@ -15,12 +15,12 @@ import time
 from collections import Counter, deque
 from collections.abc import Awaitable, Callable, Iterable
 from concurrent.futures import Future
-from dataclasses import dataclass, field
 from queue import Empty, SimpleQueue
 from typing import Any, Literal
 
 import numpy as np
 
+from flyingsquid.judges.adaptive import AdaptiveCalls
 from flyingsquid.judges.answer_file import to_json_data
 from flyingsquid.judges.answers import FAILED
 from flyingsquid.judges.judge import Answer, Judge, retry_after, wait_before_retry
@@ -28,18 +28,6 @@ from flyingsquid.judges.judge import Answer, Judge, retry_after, wait_before_ret
 OnError = Literal["abstain", "raise"]
 Store = Callable[[int, int, Answer], None]
 """Stores the final answer of (judge, item)."""
-Begin = Callable[[int, int], bool]
-"""Reserves the cost of one attempt for (judge, item); returns False if the budget does not allow it."""
-More = Callable[[dict[tuple[int, int], Answer]], Iterable[tuple[int, int]]]
-"""Takes all answers so far, and returns further cells to ask about."""
-
-
-@dataclass(slots=True)
-class Tally:
-    """Counts of the calls of one judge, and its first error."""
-
-    counts: Counter[str] = field(default_factory=Counter)
-    first_error: str | None = None
 
 
 class Clock:
@@ -92,17 +80,16 @@ class Calls:
         Whether an item that failed ends the run.
     rng : numpy.random.Generator
     clock : Clock
-    begin : callable, optional
-        Called before each attempt. If it returns False, a new cell is left without an answer, and no further
-        attempt is made after an error.
-    more : callable, optional
-        Called when all cells have their final answers. The run ends when it returns no cells.
+    adaptive : AdaptiveCalls, optional
+        Adds cells when all others have their final answers, and limits the attempts: without budget, a new
+        cell is left without an answer, and no further attempt is made after an error.
 
     Attributes
     ----------
     answers : dict from (int, int) to Answer
-    tallies : list of Tally
-        One per judge.
+    counts : list of Counter
+        Numbers of items asked about, retries and timeouts of each judge.
+    first_errors : list of str or None
     n_left : int
         Number of cells without a final answer.
     n_done : int
@@ -120,12 +107,12 @@ class Calls:
         on_error: OnError,
         rng: np.random.Generator,
         clock: Clock,
-        begin: Begin = lambda _judge, _item: True,
-        more: More = lambda _answers: (),
+        adaptive: AdaptiveCalls | None = None,
     ) -> None:
         self.judges, self.items = judges, items
         self.answers: dict[tuple[int, int], Answer] = {}
-        self.tallies = [Tally() for _ in judges]
+        self.counts: list[Counter[str]] = [Counter() for _ in judges]
+        self.first_errors: list[str | None] = [None] * len(judges)
         self._new: list[deque[int]] = [deque() for _ in judges]
         self.n_left = self.n_done = 0
         self._add(cells)
@@ -139,14 +126,16 @@ class Calls:
         self._stopped = threading.Event()
         self._concurrency, self._store, self._on_error = concurrency, store, on_error
         self._rng, self._clock = rng, clock
-        self._begin, self._more = begin, more
+        self._adaptive = adaptive
         self._loop = _EventLoop()
 
     def run(self) -> None:
         """Ask until every cell has its final answer and no cells are added, or until :meth:`stop`."""
         try:
             self._run_cells()
-            while not self._stopped.is_set() and self._add(self._more(self.answers)):
+            while not self._stopped.is_set() and self._adaptive is not None:
+                if not self._add(self._adaptive.more(self.answers)):
+                    break
                 self._run_cells()
         finally:
             self._loop.close()
@@ -189,13 +178,13 @@ class Calls:
         retries = self._retries[j]
         if retries and retries[0][0] <= now:
             _, item, attempt = heapq.heappop(retries)
-            self.tallies[j].counts["retries"] += 1
+            self.counts[j]["retries"] += 1
         else:
             item, attempt = self._new[j].popleft(), 1
             if not self._begin(j, item):
                 self._count_done()
                 return True
-            self.tallies[j].counts["asked"] += 1
+            self.counts[j]["asked"] += 1
         call = _Call(j, item, attempt)
         self._n_running[j] += 1
         judge = self.judges[j]
@@ -204,6 +193,10 @@ class Calls:
         # A daemon thread, so that a call that never returns does not keep the program from ending.
         threading.Thread(target=self._ask, args=(call,), daemon=True, name=f"judge {judge.name}").start()
         return True
+
+    def _begin(self, j: int, item: int) -> bool:
+        """Return whether the budget allows an attempt, whose cost is then reserved."""
+        return self._adaptive is None or self._adaptive.begin(j, item)
 
     def _ready_at(self, j: int, now: float) -> float:
         """Return when judge j can be asked next; infinity if that does not depend on time."""
@@ -284,9 +277,8 @@ class Calls:
     def _retry_or_fail(self, call: _Call, error: BaseException) -> None:
         j = call.judge
         summary = f"{type(error).__name__}: {error}"[:500]
-        tally = self.tallies[j]
-        tally.counts["timeouts"] += _is_timeout(error)
-        tally.first_error = tally.first_error or summary
+        self.counts[j]["timeouts"] += _is_timeout(error)
+        self.first_errors[j] = self.first_errors[j] or summary
         wait = wait_before_retry(self.judges[j], call.attempt, error, self._rng)
         if wait is None or not self._begin(j, call.item):
             answer = Answer(FAILED, summary, call.attempt, FAILED)

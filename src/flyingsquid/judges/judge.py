@@ -163,26 +163,14 @@ def _is_duration(value: Any) -> bool:
 
 @dataclass(frozen=True, slots=True)
 class Answer:
-    """Final answer of a judge about one item.
+    """Final answer of a judge about one item."""
 
-    Attributes
-    ----------
-    raw : JSON data or Missing
-        Raw answer of the judge; ``FAILED`` if the last attempt raised an error.
-    error : str or None
-        Error of the last attempt.
-    attempts : int
-    outcome : label, Missing or None
-        The class, or the reason why there is none; None before the answer is parsed.
-    parse_error : Exception or None
-        Error of the parser; the answer is then unparseable.
-    """
-
-    raw: Any
-    error: str | None = None
+    raw: Any  # raw answer of the judge; ``FAILED`` if the last attempt raised an error
+    error: str | None = None  # error of the last attempt
     attempts: int = 1
+    # The class, or the reason why there is none; None before the answer is parsed.
     outcome: Any = None
-    parse_error: Exception | None = None
+    parse_error: Exception | None = None  # error of the parser; the answer is then unparseable
 
     def parse(self, judge: Judge) -> Answer:
         """Return the answer with its outcome."""

@@ -6,6 +6,7 @@ therefore finds the answers that it needs in its cache.
 
 from __future__ import annotations
 
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from typing import NamedTuple
 
@@ -60,22 +61,12 @@ _PILOT, _CERTAIN, _SETTLED, _ALL_ASKED, _OUT_OF_BUDGET = range(len(OUTCOMES))
 
 @dataclass(frozen=True, slots=True, eq=False)
 class AskingOptions:
-    """Validated options of adaptive asking.
-
-    Attributes
-    ----------
-    stop_at : float in (0.5, 1]
-    budget : float
-        Infinite if not limited.
-    costs : array of shape (m,)
-    pilot : int
-        Number of items that all judges are asked about.
-    """
+    """Validated options of adaptive asking."""
 
     stop_at: float
-    budget: float
-    costs: Array
-    pilot: int
+    budget: float  # infinite if not limited
+    costs: Array  # (m,)
+    pilot: int  # number of items that all judges are asked about
 
 
 class _Model(NamedTuple):
@@ -112,8 +103,6 @@ class Planner:
 
     Attributes
     ----------
-    classes, available, options
-        As given.
     outcomes : integer array of shape (n,)
         Positions in :data:`OUTCOMES`; -1 for items that are still open.
     posterior : array of shape (n, K)
@@ -147,7 +136,25 @@ class Planner:
         items, judges = np.nonzero(self.available[self._pilot])
         return list(zip(judges.tolist(), self._pilot[items].tolist(), strict=True))
 
-    def start(self, codes: Codes) -> None:
+    def rounds(self, codes: Codes, room: Callable[[], float]) -> Iterator[list[tuple[int, int]]]:
+        """Yield the calls of each round: those of the pilot, then at most one for each open item.
+
+        Parameters
+        ----------
+        codes : integer array of shape (n, m)
+            The votes so far; :data:`NOT_ASKED` for judges that were not asked. The caller adds the answers of
+            a round before the next one.
+        room : callable
+            Returns the remaining budget.
+        """
+        yield self.pilot_cells()
+        self._start(codes)
+        n_asked = -1
+        while n_asked < (n_asked := int((codes != NOT_ASKED).sum())):
+            yield self._next_cells(codes, room())
+        self._finish(codes)
+
+    def _start(self, codes: Codes) -> None:
         """Process the answers of the pilot, shape (n, m)."""
         is_complete = ~((codes == NOT_ASKED) & self.available).any(axis=1)
         is_complete &= np.isin(np.arange(len(codes)), self._pilot)
@@ -161,16 +168,8 @@ class Planner:
             # order in which judges are asked would become worse.
             self._shared = None if shared is None else np.where(shared >= _COPIES, shared, 0.0)
 
-    def next_cells(self, codes: Codes, room: float) -> list[tuple[int, int]]:
-        """Return one call for each open item, pairs (judge, item), the most valuable per cost first.
-
-        Parameters
-        ----------
-        codes : integer array of shape (n, m)
-            The votes so far; :data:`NOT_ASKED` for judges that were not asked.
-        room : float
-            Remaining budget.
-        """
+    def _next_cells(self, codes: Codes, room: float) -> list[tuple[int, int]]:
+        """Return one call for each open item, pairs (judge, item), the most valuable per cost first."""
         if not (self.outcomes == _OPEN).any():
             return []
         self._update(codes)
@@ -193,7 +192,7 @@ class Planner:
         order = order[judges[order] >= 0]
         return list(zip(judges[order].tolist(), is_open[order].tolist(), strict=True))
 
-    def finish(self, codes: Codes) -> None:
+    def _finish(self, codes: Codes) -> None:
         """Close the items that are still open, and fit the final model."""
         to_ask = ((codes == NOT_ASKED) & self.available).any(axis=1)
         self.outcomes[(self.outcomes == _OPEN) & ~to_ask] = _ALL_ASKED

@@ -97,14 +97,14 @@ def choose_judges(
 ) -> tuple[NDArray[np.intp], Array]:
     """Choose for each item the judge with the largest expected value per cost.
 
+    Returns the judges and these values, each of shape (n,); -1 and 0 if no judge can be asked.
+
     Parameters
     ----------
     posterior : array of shape (n, K)
     tables : array of shape (m, K, K)
     can_ask : mask of shape (n, m)
-        Judges that can be asked about the item.
     costs : array of shape (m,)
-        Cost of one call, positive.
     answer_rates : array of shape (m,), optional
         Share of the calls of each judge that return a vote. Default: 1.
     asked : mask of shape (n, m), optional
@@ -113,13 +113,6 @@ def choose_judges(
         Share of the evidence that two judges have in common: 1 for copies, 0 if independent.
     items : array of shape (n,), optional
         Positions of the items. If given, judges of similar value take turns.
-
-    Returns
-    -------
-    judges : array of shape (n,)
-        -1 if no judge can be asked.
-    values : array of shape (n,)
-        Expected value per cost; 0 if no judge can be asked.
 
     Examples
     --------

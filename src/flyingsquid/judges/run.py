@@ -6,8 +6,8 @@ import os
 import threading
 from collections import Counter
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, Literal, get_args
+from dataclasses import dataclass, replace
+from typing import Any, Literal, get_args
 
 import narwhals.stable.v1 as nw
 import numpy as np
@@ -15,22 +15,19 @@ from numpy.typing import NDArray
 
 from flyingsquid._progress import progress_bar
 from flyingsquid._random import RandomState, read_random_state
+from flyingsquid._table import Scalar, Table
 from flyingsquid._values import format_count, format_value
 from flyingsquid.exceptions import OptionError, VotesError
 from flyingsquid.judges.adaptive import AdaptiveCalls
-from flyingsquid.judges.answer_file import RunCache
+from flyingsquid.judges.answer_file import AnswerFile
 from flyingsquid.judges.answers import UNPARSEABLE, Missing, Pick, number
-from flyingsquid.judges.asking import Asking, read_asking
+from flyingsquid.judges.asking import Asking, read_asking, read_gold_codes
 from flyingsquid.judges.calls import Calls, Clock, OnError
 from flyingsquid.judges.judge import Answer, Judge, with_classes
 from flyingsquid.judges.planner import Planner
 from flyingsquid.votes import Votes
-from flyingsquid.votes.arguments import join_by_item, read_gold
 from flyingsquid.votes.codes import NOT_ASKED, REASONS, Label, read_names, smallest_dtype
 from flyingsquid.votes.frames import is_frame, is_lazy
-
-if TYPE_CHECKING:
-    from flyingsquid._table import Scalar, Table
 
 Reason = Literal["abstained", "refused", "unparseable", "failed"]
 
@@ -63,8 +60,6 @@ class JudgeRun:
 
     def summary(self) -> Table:
         """Return a table with one row per judge, and its first error and unparseable answer as footnotes."""
-        from flyingsquid._table import Table  # noqa: PLC0415
-
         reasons = [r for r in REASONS if r != "not_asked" or self.counts[r].any()]
         columns = ("answered", *reasons, "asked", "kept", "retries", "timeouts")
         rows: list[tuple[Scalar, ...]] = []
@@ -190,24 +185,25 @@ def ask_judges(
     reasons = _read_options(concurrency, on_error, ask_again)
     found = _read_items(items)
     names = _read_ids(ids, len(found))
+    adaptive: AdaptiveCalls | None = None
     planner = None
     if stop_at is not None or budget is not None:
         sources, available = tuple(judge.name for judge in panel), np.ones((len(found), len(panel)), np.bool_)
         target = 1.0 if stop_at is None else stop_at
         options = read_asking(target, budget, costs, pilot, sources, available)
-        truth = None if gold is None else _read_gold(gold, labels, names, len(found))
+        truth = None if gold is None else read_gold_codes(gold, names, labels, len(found), "gold")
         planner = Planner(labels, sources, available, options, truth)
-    else:
-        _refuse_adaptive_options(costs=costs, pilot=pilot, gold=gold)
-    with RunCache(cache, panel, found, names, fingerprint) as file:
+    for option, value in {"costs": costs, "pilot": pilot, "gold": gold}.items():
+        if planner is None and value is not None:
+            raise OptionError(
+                f"`{option}` applies only with `stop_at` or `budget`; got {format_value(value)}."
+            )
+    with AnswerFile(cache, panel, found, names, fingerprint) as file:
         kept = file.find_answers(reasons, raises=on_error == "raise")
         cells = [(j, i) for i in range(len(found)) for j in range(len(panel)) if (j, i) not in kept]
-        adaptive: AdaptiveCalls | None = None
-        hooks: dict[str, Any] = {}
         if planner is not None:
-            record = _ignore_attempt if budget is None else file.write_attempt
+            record = None if budget is None else file.write_attempt
             adaptive = AdaptiveCalls(planner, kept, file.find_attempts(), record)
-            hooks = {"begin": adaptive.begin, "more": adaptive.more}
         calls = Calls(
             panel,
             found,
@@ -217,13 +213,14 @@ def ask_judges(
             on_error=on_error,
             rng=read_random_state(random_state),
             clock=Clock(),
-            **hooks,
+            adaptive=adaptive,
         )
         with progress_bar("judges", len(cells), enabled=progress) as advance:
             _run(calls, advance)
-    if adaptive is None:
-        return _collect(panel, labels, len(found), names, kept, calls)
-    return _collect(panel, labels, len(found), names, adaptive.used, calls, adaptive.report())
+    if adaptive is not None:
+        kept = adaptive.used
+    run = _collect(panel, labels, len(found), names, kept, calls)
+    return run if adaptive is None else replace(run, asking=adaptive.report())
 
 
 # ---------------------------------------------------------------------- arguments
@@ -249,19 +246,6 @@ def _read_options(concurrency: Any, on_error: Any, ask_again: Any) -> frozenset[
             f"`ask_again` must contain only {', '.join(allowed)}; got {format_value(sorted(reasons))}."
         )
     return reasons
-
-
-def _refuse_adaptive_options(**options: Any) -> None:
-    for name, value in options.items():
-        if value is not None:
-            raise OptionError(f"`{name}` applies only with `stop_at` or `budget`; got {format_value(value)}.")
-
-
-def _read_gold(
-    gold: Any, labels: tuple[Label, ...], ids: list[str | int] | None, n_items: int
-) -> NDArray[np.int64]:
-    """Return codes of gold labels, shape (n,), negative if unknown."""
-    return read_gold(join_by_item(gold, ids, n_items, "gold"), labels, n_items, "gold").astype(np.int64)
 
 
 def _read_items(items: Any) -> list[Any]:
@@ -300,10 +284,6 @@ def _read_ids(ids: Any, n_items: int) -> list[str | int] | None:
 
 
 # ---------------------------------------------------------------------- steps of a run
-
-
-def _ignore_attempt(judge: int, item: int) -> None:
-    """Do not record attempts, which count only towards a budget."""
 
 
 def _run(calls: Calls, advance: Callable[[int], None]) -> None:
@@ -345,7 +325,6 @@ def _collect(
     ids: list[str | int] | None,
     kept: dict[tuple[int, int], Answer],
     calls: Calls,
-    asking: Asking | None = None,
 ) -> JudgeRun:
     codes = np.full((n_items, len(judges)), NOT_ASKED, smallest_dtype(len(labels)))
     raw = np.full(codes.shape, None, object)
@@ -362,12 +341,12 @@ def _collect(
     counts = {reason: np.asarray(n, np.int64) for reason, n in votes.missing_counts().items()}
     counts["answered"] = n_items - np.sum(list(counts.values()), axis=0)
     for name in ("asked", "retries", "timeouts"):
-        counts[name] = np.array([tally.counts[name] for tally in calls.tallies], np.int64)
+        counts[name] = np.array([each[name] for each in calls.counts], np.int64)
     counts["kept"] = np.bincount([j for j, _ in kept], minlength=len(judges)).astype(np.int64)
-    errors = [tally.first_error for tally in calls.tallies]
+    errors = list(calls.first_errors)
     for (j, _), answer in kept.items():
         errors[j] = errors[j] or answer.error
-    return JudgeRun(votes, raw, counts, tuple(errors), tuple(unparseable), asking)
+    return JudgeRun(votes, raw, counts, tuple(errors), tuple(unparseable))
 
 
 def _to_array(ids: list[str | int] | None) -> NDArray[Any] | None:

@@ -19,6 +19,7 @@ from flyingsquid.exceptions import IncompatibleError, ModelFileError, OptionErro
 from flyingsquid.files.fields import OBJECT, TEXT, Field, check_fields, finite, list_of, one_of, optional
 from flyingsquid.files.score_files import read_score_file
 from flyingsquid.files.state import State, write_state
+from flyingsquid.fits.diagnostics import format_names, names_in
 from flyingsquid.inference.scores import level_evidence, normalized, posterior, probability_best
 from flyingsquid.models._estimator import Estimator, not_fitted
 from flyingsquid.models.best_of import BestOf, group_rows
@@ -183,21 +184,18 @@ class ScoreModel(Estimator):
         return self
 
     def _concerns(self) -> list[str]:
-        fit, shown = self._fitted.fit, np.array(self.source_names_, object)
-        low = self.reliability_interval_[:, 0]
+        fit, low = self._fitted.fit, self.reliability_interval_[:, 0]
         constant = np.isnan(fit.spreads)
-        concerns = []
-        if constant.any():
-            concerns.append(
-                f"These sources have fewer than three scores, or always the same score, and are ignored: "
-                f"{_joined(shown[constant])}."
-            )
-        if (apart := ~fit.usable & ~constant).any():
-            concerns.append(
-                f"These sources share too few items with others and are ignored: {_joined(shown[apart])}."
-            )
-        if (reversed_ := fit.usable & (fit.loadings < 0) & (low > 0)).any():
-            concerns.append(f"These sources rank items in reverse: {_joined(shown[reversed_])}.")
+        found = (
+            (
+                "These sources have fewer than three scores, or always the same score, and are ignored",
+                constant,
+            ),
+            ("These sources share too few items with others and are ignored", ~fit.usable & ~constant),
+            ("These sources rank items in reverse", fit.usable & (fit.loadings < 0) & (low > 0)),
+        )
+        names = self.source_names_
+        concerns = [f"{what}: {format_names(names_in(names, mask))}." for what, mask in found if mask.any()]
         if fit.equal:
             concerns.append(
                 "No triplet of sources determines their reliabilities, so all are assumed to be equal."
@@ -469,26 +467,22 @@ class ScoreModel(Estimator):
         tiny            55%  48%   63%  -1.16   1.03   1.86    0.25  100.0%
         """
         with self._lock:  # all parameters of one fit
-            return self._summary()
-
-    def _summary(self) -> Table:
-        counted = self._fitted
-        columns: dict[str, Any] = {
-            "source": list(self.source_names_),
-            "reliability": self.reliability_,
-            "low": self.reliability_interval_[:, 0],
-            "high": self.reliability_interval_[:, 1],
-            "bias": self.bias_,
-            "scale": self.scale_,
-            "noise": self.noise_,
-            "retest": self.retest_,
-            "weight": self.weights_,
-            "scored": counted.moments.counts / max(1, counted.moments.n_items),
-        }
+            moments, names = self._fitted.moments, self.source_names_
+            columns = {
+                "reliability": self.reliability_,
+                "low": self.reliability_interval_[:, 0],
+                "high": self.reliability_interval_[:, 1],
+                "bias": self.bias_,
+                "scale": self.scale_,
+                "noise": self.noise_,
+                "retest": self.retest_,
+                "weight": self.weights_,
+                "scored": moments.counts / max(1, moments.n_items),
+            }
         formats = ("", ".0%", ".0%", ".0%", ".3g", ".2f", ".3g", ".2f", ".2f", ".1%")
-        cells = [c if isinstance(c, list) else c.tolist() for c in columns.values()]
-        size = f"{format_count(self.n_features_in_, 'source')}, {format_count(self.n_items_, 'item')}"
-        return Table(tuple(columns), tuple(zip(*cells, strict=True)), size, formats=formats)
+        rows = zip(names, *(column.tolist() for column in columns.values()), strict=True)
+        size = f"{format_count(len(names), 'source')}, {format_count(moments.n_items, 'item')}"
+        return Table(("source", *columns), tuple(rows), size, formats=formats)
 
     # ------------------------------------------------------------------ files and helpers
 
@@ -564,8 +558,3 @@ def _read_levels(levels: Any) -> Array:
 
 def _around(values: Array, reach: Array) -> Array:
     return np.stack([values - reach, values + reach], axis=1)
-
-
-def _joined(names: Iterable[Any]) -> str:
-    found = list(names)
-    return ", ".join(map(str, found[:5])) + (", ..." if len(found) > 5 else "")

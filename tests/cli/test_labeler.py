@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 
 import flyingsquid as fs
 from flyingsquid.analysis import compare_with_majority
-from flyingsquid.cli.labeling import Labeler, clip_length, clips
+from flyingsquid.cli.labeler import Labeler, clip_length, clips
 from tests.support.strategies import examples
 
 

@@ -1,4 +1,4 @@
-"""Load votes, fit or load a model, label the items in chunks, and compare with majority vote on the way."""
+"""Inputs of the commands: votes, gold labels, features, and a model that is loaded or fitted."""
 
 from __future__ import annotations
 
@@ -11,42 +11,37 @@ import click
 import numpy as np
 from numpy.typing import NDArray
 
-from flyingsquid._values import format_count
-from flyingsquid.analysis.comparison import RunningComparison
+from flyingsquid._values import format_count, format_list, format_value, is_null
 from flyingsquid.cli.console import Console
-from flyingsquid.cli.gold_files import gold_of_file
-from flyingsquid.cli.options import Chain, ReadLimits, clip_length_of
-from flyingsquid.exceptions import GraphError, ModelFileError, NotIdentifiableError, OptionError
+from flyingsquid.cli.labeler import clip_length, clips
+from flyingsquid.cli.options import Chain, ReadLimits, clip_length_of, gold_file, open_file
+from flyingsquid.exceptions import (
+    GraphError,
+    Hint,
+    ModelFileError,
+    NotIdentifiableError,
+    OptionError,
+    VoteFileError,
+)
 from flyingsquid.files import VoteChunk, VoteFile
 from flyingsquid.files.arrays import read_matrix
-from flyingsquid.files.vote_files import join_chunks
+from flyingsquid.files.vote_files import join_chunks, read_records
 from flyingsquid.graph import DependencyGraph
-from flyingsquid.inference import vote_shares
 from flyingsquid.models import LabelModel, MajorityVote, OnlineLabelModel, SequenceLabelModel, load
 from flyingsquid.solvers import get_solver
-from flyingsquid.votes import VoteChunks, Votes
-from flyingsquid.votes.decisions import TieBreak, decide, is_tied
-from flyingsquid.votes.patterns import distinct_codes, is_repetitive
-from flyingsquid.votes.tallies import item_votes
+from flyingsquid.votes import VoteChunks
+from flyingsquid.votes.conventions import GOLD_NAMES, LABEL_NAMES
 
-Array = NDArray[np.float64]
 # Chunks of a columnar file are kept up to this size, so that they are decoded only once.
 _KEPT_BYTES = 1 << 28
 
 
 @dataclass(frozen=True, slots=True)
 class LoadedVotes:
-    """Votes of a file: in memory if they are small, otherwise read in chunks.
-
-    Attributes
-    ----------
-    file : VoteFile
-    loaded : VoteChunk, or None if the file is read in chunks
-    limits : ReadLimits
-    """
+    """Votes of a file: in memory if they are small, otherwise read in chunks."""
 
     file: VoteFile
-    loaded: VoteChunk | None
+    loaded: VoteChunk | None  # None if the file is read in chunks
     limits: ReadLimits
     _kept: list[VoteChunk] = field(default_factory=list)
 
@@ -180,30 +175,55 @@ def load_features(path: str, file: VoteFile) -> Any:
     return features
 
 
-def fit_model(
-    votes: LoadedVotes,
-    console: Console,
-    *,
-    method: str,
-    graph: Any = None,
-    class_balance: Any = None,
-    learn_from_gold: bool = False,
-    gold: Any = None,
-    features: Any = None,
-) -> tuple[Any, tuple[str, ...]]:
-    """Fit a label model, and return it with the warnings of the fit.
+def read_inputs(
+    votes: str, options: dict[str, Any], console: Console, *, needed_by: str = "", clips_by: str = ""
+) -> tuple[LoadedVotes, Any]:
+    """Load the model of ``--with-model`` and the votes, and print a description of the votes.
 
-    ``learn_from_gold`` uses the gold labels of the file, and ``gold`` passes other gold labels.
-    ``features`` have one row per item.
+    Parameters
+    ----------
+    votes : path
+    options : dict
+        Options of the command.
+    needed_by : str
+        Operation that needs all votes in memory.
+    clips_by : str
+        Option that needs all votes in memory because of a model of clips; empty if the command does not
+        support such models.
+
+    Returns
+    -------
+    LoadedVotes, and the model or None
     """
-    file, loaded, length = votes.file, votes.loaded, clip_length_of(graph)
+    model = load_model(options["with_model"])
+    if clip_length(model) != 1:
+        if not clips_by:
+            raise OptionError("--with-model must be a model that labels single rows, not clips.")
+        needed_by = clips_by
+    with console.waiting(f"reading {votes}"):
+        file = open_file(votes, options, model=model)
+        loaded = LoadedVotes.load(
+            file, needed_by=needed_by, layout=options.get("layout"), gold=gold_file(options)
+        )
+    console.introduce(file)
+    return loaded, model
+
+
+def fit_model(
+    votes: LoadedVotes, options: dict[str, Any], console: Console, *, gold: Any = None, features: Any = None
+) -> tuple[LabelModel, tuple[str, ...]]:
+    """Fit a label model with the options of a command, and print and return the warnings of the fit.
+
+    ``gold`` are gold labels for the fit, and ``features`` have one row per item.
+    """
+    file, loaded = votes.file, votes.loaded
+    graph, balance = options.get("graph"), options.get("class_balance")
+    length = clip_length_of(graph)
     if length > 1:
         graph = _graph_of_clips(graph, file.n_sources)
-    if isinstance(class_balance, dict):
-        class_balance = _balance_in_order(class_balance, file.classes)
-    model = LabelModel(graph, method=method, class_balance=class_balance)  # type: ignore[arg-type]  # a name
-    if learn_from_gold and loaded is not None:
-        gold = loaded.gold
+    if isinstance(balance, dict):
+        balance = _balance_in_order(balance, file.classes)
+    model = LabelModel(graph, method=options["method"], class_balance=balance)
     data: Any
     if loaded is None:
         # A function, because learning a graph takes a second pass.
@@ -223,12 +243,14 @@ def fit_model(
         model.fit(data, gold=gold, features=features)
         _ = model.diagnostics_
     warned = dict.fromkeys(str(each.message) for each in caught)
-    if model.rows_used_ == "none" and get_solver(method).requires.rows == "optional":
+    if model.rows_used_ == "none" and get_solver(options["method"]).requires.rows == "optional":
         warned["Only counts of votes were used, because there are too many different rows to keep."] = None
+    for warning in warned:
+        console.note(warning)
     return model, tuple(warned)
 
 
-def _graph_of_clips(graph: Chain | DependencyGraph, n_sources: int) -> DependencyGraph:
+def _graph_of_clips(graph: Any, n_sources: int) -> DependencyGraph:
     if isinstance(graph, Chain):
         return DependencyGraph.chain(graph.length, n_sources)
     if graph.stacked_shape != (graph.n_tasks, n_sources):
@@ -249,160 +271,95 @@ def _balance_in_order(balance: dict[str, float], classes: tuple[Any, ...]) -> li
     return [balance[name] for name in named]
 
 
-def fit_or_explain(votes: LoadedVotes, console: Console, method: str, features: Any = None) -> Any:
+def fit_or_explain(
+    votes: LoadedVotes, options: dict[str, Any], console: Console, features: Any = None
+) -> LabelModel | None:
     """Fit a model; or print why the votes do not determine one, and return None."""
     try:
-        model, warned = fit_model(votes, console, method=method, features=features)
+        return fit_model(votes, options, console, features=features)[0]
     except NotIdentifiableError as error:
         source = click.get_current_context().get_parameter_source("method")
         if source == click.core.ParameterSource.COMMANDLINE:
             raise
         console.note(f"No model was fitted: {error}")
         return None
-    for warning in warned:
-        console.note(warning)
-    return model
 
 
-# ---------------------------------------------------------------------- labels
+# ---------------------------------------------------------------------- values by item
+
+# Items without identifiers are numbered from 0 in files that commands write, in a column of this name.
+ID_NAME = "id"
 
 
-@dataclass(frozen=True, slots=True, eq=False)
-class Labeled:
-    """Labels of n items.
+def gold_of_file(path: str, chunk: VoteChunk, file: VoteFile) -> NDArray[np.int64]:
+    """Return the codes of gold labels in a file with identifiers and labels, shape (n,); -1 if unknown."""
+    records = read_records(path)
+    if not records or not isinstance(records[0], dict):
+        raise VoteFileError("The file must have a column of gold labels.", path=path)
+    label = _label_column(list(records[0]), file.item_name or ID_NAME, path)
+    codes = {str(each): code for code, each in enumerate(file.classes)}
+    gold = np.full(len(chunk.ids), -1, np.int64)
+    for at, cell in enumerate(cells_by_item(records, label, chunk, file, path, complete=False)):
+        text = "" if is_null(cell) else str(cell).strip()
+        if text and text not in codes:
+            raise VoteFileError(
+                f"Column {format_value(label)} must contain the classes {format_list(file.classes)}; got "
+                f"{format_value(cell)}.",
+                path=path,
+                hints=[Hint("classes", "to declare a class without votes")],
+            )
+        gold[at] = codes.get(text, -1)
+    return gold
 
-    Attributes
-    ----------
-    codes : integer array of shape (n,)
-        Positions of the labels among the classes; -1 for no label.
-    probabilities : array of shape (n, K)
-    n_votes : integer array of shape (n,)
-        How many sources vote.
+
+def _label_column(names: list[str], item: str | None, path: str) -> str:
+    """Return the column of gold labels: the only one besides the item column, or one with a usual name."""
+    others = [name for name in names if name != item]
+    usual = [name for name in others if name.lower() in GOLD_NAMES | LABEL_NAMES]
+    found = others if len(others) == 1 else usual
+    if len(found) != 1:
+        raise VoteFileError(
+            f"The file must have one column of gold labels, named 'gold' or 'label'; its columns are "
+            f"{format_list(names)}.",
+            path=path,
+        )
+    return found[0]
+
+
+def cells_by_item(
+    records: list[Any], column: str, chunk: VoteChunk, file: VoteFile, path: str, *, complete: bool
+) -> list[Any]:
+    """Return the cells of a column in the order of the items: by identifier, or by row if there is none.
+
+    Raises
+    ------
+    VoteFileError
+        If an identifier is unknown or has two different values, or, if ``complete``, an item has no value.
     """
-
-    codes: NDArray[Any]
-    probabilities: Array
-    n_votes: NDArray[Any]
-
-
-class Labeler:
-    """Label items part by part.
-
-    Parameters
-    ----------
-    model : fitted label model
-        A model with D > 1 tasks of s sources each labels clips of D consecutive rows with s sources; a
-        shorter last clip is filled up with rows without votes.
-    tie_break, rng : as in ``predict``
-
-    Attributes
-    ----------
-    comparison : RunningComparison
-        Comparison with majority vote on everything labeled so far; ``comparison.result()`` returns it.
-    counts : integer array of shape (K + 1,)
-        Number of items with each label, and at the end the number of items without a label.
-    n_tied : int
-        How many items have several most probable classes.
-
-    Examples
-    --------
-    >>> import flyingsquid as fs
-    >>> votes = fs.datasets.load_breast_cancer().votes
-    >>> labeler = Labeler(fs.LabelModel().fit(votes))
-    >>> labeled = labeler.label(votes[:400])
-    >>> labeled.codes.shape, labeled.probabilities.shape
-    ((400,), (400, 2))
-    >>> _ = labeler.label(votes[400:])
-    >>> labeler.comparison.result().n_items
-    569
-    """
-
-    def __init__(
-        self, model: Any, *, tie_break: TieBreak = "first", rng: np.random.Generator | None = None
-    ) -> None:
-        self._model, self._tie_break, self._rng = model, tie_break, rng
-        self.comparison = RunningComparison(len(model.classes_))
-        self.counts = np.zeros(len(model.classes_) + 1, np.int64)
-        self.n_tied = 0
-
-    def label(self, votes: Votes, gold: NDArray[Any] | None = None, features: Any = None) -> Labeled:
-        """Label items.
-
-        Parameters
-        ----------
-        votes : Votes on n items
-        gold : integer array of shape (n,), optional
-            Codes of their true classes, negative if unknown.
-        features : array or sparse matrix, optional
-            Features of the items in the first n rows.
-        """
-        model, length = self._model, clip_length(self._model)
-        if features is not None:
-            read = model.read_votes(votes.with_all_sources(model.vote_schema_.names))
-            posterior = model.predict_proba(read, features=features[: read.n_items])
-            return self._labeled(read, np.asarray(posterior), gold)
-        if length is not None and length > 1:
-            posterior = model.predict_proba(clips(votes, length)).reshape(-1, votes.n_classes)
-            return self._labeled(votes, posterior[: votes.n_items], gold)
-        read = model.read_votes(votes.with_all_sources(model.vote_schema_.names))
-        codes = read.codes
-        if length is None or read.is_sparse or not is_repetitive(codes, read.n_classes):
-            return self._labeled(read, np.asarray(model.predict_proba(read)), gold)
-        rows, counts, inverse = distinct_codes(codes, read.n_classes)
-        distinct = Votes(rows, read.classes, read.names)
-        return self._labeled(distinct, np.asarray(model.predict_proba(distinct)), gold, counts, inverse)
-
-    def _labeled(
-        self,
-        votes: Votes,
-        posterior: Array,
-        gold: NDArray[Any] | None,
-        counts: NDArray[Any] | None = None,
-        inverse: NDArray[Any] | None = None,
-    ) -> Labeled:
-        """Label distinct rows, row i of which occurs ``counts[i]`` times; item j is row ``inverse[j]``."""
-        shares = vote_shares(votes.codes, votes.n_classes)[:, 0]
-        n_votes = item_votes(votes.codes).cast.astype(np.int32)
-        self.comparison.add(posterior, shares, n_votes, times=counts)
-        tied = is_tied(posterior)
-        self.n_tied += int(tied.sum() if counts is None else counts[tied].sum())
-        if inverse is not None and (gold is not None or self._tie_break == "random"):
-            posterior, shares, n_votes = posterior[inverse], shares[inverse], n_votes[inverse]
-            inverse = counts = None
-        if gold is not None:
-            known = gold >= 0
-            self.comparison.add_known(posterior[known], shares[known], gold[known])
-        codes = decide(posterior, tuple(range(votes.n_classes)), self._tie_break, self._rng).astype(np.int16)
-        weights = None if counts is None else counts.astype(np.float64)
-        position = np.where(codes < 0, votes.n_classes, codes)
-        self.counts += np.bincount(position, weights, votes.n_classes + 1).astype(np.int64)
-        if inverse is None:
-            return Labeled(codes, posterior, n_votes)
-        return Labeled(codes[inverse], posterior[inverse], n_votes[inverse])
-
-
-def clip_length(model: Any) -> int | None:
-    """Return the number of consecutive rows that a model labels together; None for all rows of a sequence."""
-    if hasattr(model, "transition_"):
-        return None
-    tasks = None if model is None else model.vote_schema_.tasks
-    return 1 if tasks is None else tasks[0]
-
-
-def clips(votes: Votes, length: int, *, complete_only: bool = False) -> Votes:
-    """Turn votes of s sources on rows into votes of ``length * s`` sources on clips of consecutive rows.
-
-    A shorter last clip is filled up with rows without votes, or left out.
-
-    >>> rows = Votes.from_classes([[0, 1], [1, -1], [1, 1]], names=["a", "b"])
-    >>> clips(rows, 2).codes.tolist(), clips(rows, 2).names
-    ([[0, 1, 1, -1], [1, 1, -1, -1]], ('a 1/2', 'b 1/2', 'a 2/2', 'b 2/2'))
-    """
-    codes = np.asarray(votes.to_dense().codes)
-    n, s = codes.shape
-    if complete_only:
-        codes = codes[: n - n % length]
-    else:
-        codes = np.concatenate([codes, np.full((-n % length, s), -1, codes.dtype)])
-    names = [f"{name} {t + 1}/{length}" for t in range(length) for name in votes.source_names]
-    return Votes(codes.reshape(-1, length * s), votes.classes, tuple(names))
+    item = file.item_name
+    if item is None and ID_NAME in records[0] and not complete:
+        item = ID_NAME
+    if item is None or item not in records[0]:
+        if len(records) != file.n_items or item is not None:
+            needed = (
+                f"a column {format_value(item)}" if item is not None else format_count(file.n_items, "row")
+            )
+            raise VoteFileError(
+                f"The file must have {needed}; it has {format_count(len(records), 'row')}.", path=path
+            )
+        return [record.get(column) for record in records]
+    ids = [str(each) for each in chunk.ids]
+    known, cells = set(ids), dict[str, Any]()
+    for record in records:
+        key, cell = str(record.get(item)), record.get(column)
+        if key not in known:
+            raise VoteFileError(f"Item {format_value(key)} does not occur in {file.path}.", path=path)
+        if key in cells and (file.form == "wide" or not complete or cells[key] != cell):
+            raise VoteFileError(f"Item {format_value(key)} must occur only once; it is repeated.", path=path)
+        cells[key] = cell
+    absent = next((each for each in ids if is_null(cells.get(each)) or cells[each] == ""), None)
+    if complete and absent is not None:
+        raise VoteFileError(
+            f"Item {format_value(absent)} must have a value in column {column}; it is blank.", path=path
+        )
+    return [cells.get(each) for each in ids]
