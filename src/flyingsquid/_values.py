@@ -41,6 +41,11 @@ def is_null(value: Any) -> bool:
         return type(value).__name__ == "NAType"
 
 
+def plain_value(value: Any) -> Any:
+    """Return a NumPy scalar as a Python value; other values unchanged."""
+    return value.item() if isinstance(value, np.generic) else value
+
+
 def is_one_of(value: Any, known: Iterable[str]) -> bool:
     """Return whether an option is one of the known strings; False for arrays and other types."""
     return isinstance(value, str) and value in known
@@ -63,7 +68,7 @@ def format_value(value: Any, most: int = 80) -> str:
     'a value of type int'
     """
     try:
-        text = repr(value.item() if isinstance(value, np.generic) else value)
+        text = repr(plain_value(value))
     except Exception:  # `repr` of user objects may raise
         return f"a value of type {type(value).__name__}"
     return text if len(text) <= most else f"{text[: most - 3]}..."

@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from flyingsquid._values import format_list, format_value, is_null
+from flyingsquid._values import format_list, format_value, is_null, plain_value
 from flyingsquid.exceptions import Hint, ModelFileError, Note, OptionError, VoteFileError
 from flyingsquid.files.columns import CHOOSE_SOURCES
 from flyingsquid.files.state import decode_labels
@@ -83,7 +83,7 @@ class ParseOptions:
                     parameter="reasons",
                 )
         codes = {str(classify(value)[1]): code_of_reason(reason) for value, reason in (reasons or {}).items()}
-        labels = None if classes is None else tuple(classes)
+        labels = None if classes is None else tuple(map(plain_value, classes))
         if labels is not None and normalize and not isinstance(classes, str):
             labels = tuple(normalize_label(label) for label in labels)
         if labels is not None and signed:
@@ -240,8 +240,7 @@ def classify(value: Any, *, plain_text: bool = False) -> tuple[str, Any]:
     >>> classify(np.float64(1.0)), classify("1.0", plain_text=True), classify("1.0"), classify(0.5)
     (('integer', 1), ('integer', 1), ('string', '1.0'), ('fraction', 0.5))
     """
-    if isinstance(value, np.generic):
-        value = value.item()
+    value = plain_value(value)
     if isinstance(value, str):
         if plain_text and value.strip().lower() in ("true", "false"):
             return "boolean", value.strip().lower() == "true"

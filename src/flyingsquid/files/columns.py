@@ -10,7 +10,7 @@ from typing import Any, Literal
 import numpy as np
 from numpy.typing import NDArray
 
-from flyingsquid._values import format_list, format_value
+from flyingsquid._values import format_list, format_value, plain_value
 from flyingsquid.exceptions import Hint, Note, OptionError, VoteFileError
 from flyingsquid.files.inputs import temporary_file
 from flyingsquid.votes.conventions import (
@@ -291,7 +291,7 @@ class DistinctIds:
         row = 0
         for block in again():
             for value in block.to_pylist() if hasattr(block, "to_pylist") else block:
-                plain = value.item() if isinstance(value, np.generic) else value
+                plain = plain_value(value)
                 if hash(plain) in suspects or plain in suspects:
                     if plain in seen:
                         raise VoteFileError(

@@ -11,7 +11,7 @@ from typing import Any, BinaryIO, NamedTuple, Self
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from flyingsquid._values import format_value
+from flyingsquid._values import format_value, plain_value
 from flyingsquid.exceptions import Hint, OptionError, VoteFileError
 from flyingsquid.files.inputs import StrPath, located, need_pyarrow
 from flyingsquid.files.outputs import (
@@ -85,7 +85,7 @@ class LabelWriter:
         overwrite: bool = False, id_name: str = "id", escape_formulas: bool = False,
     ) -> None:  # fmt: skip
         self.escape_formulas = escape_formulas
-        self.path, self.classes, self.overwrite = path, tuple(classes), overwrite
+        self.path, self.classes, self.overwrite = path, tuple(map(plain_value, classes)), overwrite
         self.format = label_format(path, format)
         self.n_items = 0
         shares = (f"p_{label_text(label)}" for label in self.classes)
@@ -252,7 +252,9 @@ class _Columnar(_Sink):
 
     def __init__(self, file: BinaryIO, out: LabelWriter) -> None:
         self._columns, self._labels = out.columns, LabelColumns(out.classes)
-        self._sink: ColumnarFile | None = ColumnarFile(file, out.format, out.columns, encode=self._encodings)
+        self._sink: ColumnarFile | None = ColumnarFile(
+            file, out.format, out.columns, required=out.columns[2:], encode=self._encodings
+        )
         self._background = BackgroundCalls()
 
     def write(self, items: _Labels) -> None:

@@ -25,7 +25,7 @@ from flyingsquid.files.inputs import Input, StrPath, detect_format, located, ope
 from flyingsquid.files.tables import read_table
 from flyingsquid.files.text_tables import DelimitedTable, JsonTable, read_json
 from flyingsquid.votes import ABSTAIN, Votes
-from flyingsquid.votes.codes import Codes, Label, is_sparse, shown_names, stack_codes
+from flyingsquid.votes.codes import Codes, Label, is_sparse, read_names, shown_names, stack_codes
 from flyingsquid.votes.conventions import SMALL_NUMBER, find_misreadings
 
 # Large chunks, because some work is done once per chunk; still only a few megabytes of codes.
@@ -139,11 +139,12 @@ class VoteFile:
 
     def __iter__(self) -> Iterator[VoteChunk]:
         with located(self.path):
+            read_names(self.names, self.n_sources)
             start = 0
             for codes, ids, gold in self._source.chunks(self._coding, self.chunk_rows):
                 n = codes.shape[0]
                 items = ids if ids is not None and is_sparse(codes) else None
-                votes = Votes(codes, self.classes, self.names, items)
+                votes = Votes._checked(codes, self.classes, self.names, items)
                 yield VoteChunk(votes, np.arange(start, start + n) if ids is None else ids, gold)
                 start += n
 

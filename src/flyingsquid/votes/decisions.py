@@ -7,6 +7,7 @@ votes is a tie of all classes for majority vote. So no side gains from the order
 
 from __future__ import annotations
 
+from functools import reduce
 from typing import Any, Literal, TypeAlias, get_args
 
 import numpy as np
@@ -14,7 +15,7 @@ from numpy.typing import NDArray
 
 from flyingsquid._values import format_value, is_one_of
 from flyingsquid.exceptions import OptionError
-from flyingsquid.votes.codes import ABSTAIN, Label
+from flyingsquid.votes.codes import ABSTAIN, FEW_CLASSES, Label
 
 TieBreak: TypeAlias = Literal["first", "abstain", "random"]
 TIE_BREAKS: tuple[str, ...] = get_args(TieBreak)
@@ -33,7 +34,12 @@ def is_tied(scores: NDArray[Any]) -> NDArray[np.bool_]:
     >>> is_tied(np.array([[0.5, 0.5, 0.0], [0.2, 0.7, 0.1]]))
     array([ True, False])
     """
-    return np.asarray(best_classes(scores).sum(axis=-1) > 1)
+    if scores.shape[-1] > FEW_CLASSES:
+        return np.asarray(best_classes(scores).sum(axis=-1) > 1)
+    # Class by class, because NumPy reduces a short axis twenty times as slowly.
+    columns = np.moveaxis(scores, -1, 0)
+    least = reduce(np.maximum, columns) - _TIE
+    return np.asarray(sum((column >= least).view(np.int8) for column in columns) > 1)
 
 
 def label_shares(scores: NDArray[Any]) -> NDArray[np.float64]:

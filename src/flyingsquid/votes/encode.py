@@ -12,7 +12,15 @@ from typing import Any, NoReturn
 import numpy as np
 from numpy.typing import NDArray
 
-from flyingsquid._values import format_count, format_list, format_value, is_integer, is_null, is_one_of
+from flyingsquid._values import (
+    format_count,
+    format_list,
+    format_value,
+    is_integer,
+    is_null,
+    is_one_of,
+    plain_value,
+)
 from flyingsquid.exceptions import OptionError, VotesError
 from flyingsquid.votes.codes import ABSTAIN, MOST_CLASSES, REASONS, Label, code_of_reason, smallest_dtype
 from flyingsquid.votes.conventions import infer_integer_classes, is_missing_text, normalize_label
@@ -141,7 +149,7 @@ def _read_classes(
 
 def _as_tuple(classes: Iterable[Label]) -> tuple[Label, ...]:
     try:
-        labels = tuple(c.item() if isinstance(c, np.generic) else c for c in classes)
+        labels = tuple(map(plain_value, classes))
         hash(labels)
     except Exception as error:  # user objects may raise any exception
         raise OptionError(
@@ -496,8 +504,7 @@ def _refuse(value: Any, bad: NDArray[np.bool_], convention: Convention, locate: 
 
 def plain_number(value: Any) -> Any:
     """Return a Python value for a NumPy scalar, and a number for a Decimal."""
-    if isinstance(value, np.generic):
-        return value.item()
+    value = plain_value(value)
     if isinstance(value, Decimal) and value.is_finite():
         return int(value) if value == value.to_integral_value() else float(value)
     return value

@@ -50,7 +50,7 @@ def read(
         names, column = _declared_sources(names, column, declared)
 
     def locate(entry: int, _: int) -> str:
-        return f"entry {entry}, item {format_value(_plain(item[entry]))}, source {names[column[entry]]!r}"
+        return f"entry {entry}, item {format_value(item[entry])}, source {names[column[entry]]!r}"
 
     codes, classes = encode(label[:, None], convention, locate)
     keep = _without_duplicates(row, column, codes[:, 0], duplicates, item_ids, names)
@@ -170,7 +170,7 @@ def _without_duplicates(
         more = f" ({len(several) - 1:,} more such cells)" if len(several) > 1 else ""
         raise VotesError(
             f"Source {format_value(names[column[at]])} votes more than once on item "
-            f'{format_value(_plain(item_ids[row[at]]))}{more}. Pass duplicates="first", "last" or "majority".'
+            f'{format_value(item_ids[row[at]])}{more}. Pass duplicates="first", "last" or "majority".'
         )
     if policy == "last":
         return order[ends - 1]
@@ -188,7 +188,3 @@ def _most_frequent(positions: NDArray[np.intp], codes: NDArray[Any]) -> np.intp:
     _, first, counts = np.unique(codes[votes], return_index=True, return_counts=True)
     best = np.lexsort((first, -counts))[0]
     return votes[first[best]]
-
-
-def _plain(value: Any) -> Any:
-    return value.item() if isinstance(value, np.generic) else value
