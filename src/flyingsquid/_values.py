@@ -7,6 +7,8 @@ from typing import Any
 
 import numpy as np
 
+from flyingsquid.exceptions import OptionError
+
 
 def is_integer(value: Any) -> bool:
     """Return whether a value is an integer of Python or NumPy.
@@ -72,6 +74,16 @@ def format_value(value: Any, most: int = 80) -> str:
     except Exception:  # `repr` of user objects may raise
         return f"a value of type {type(value).__name__}"
     return text if len(text) <= most else f"{text[: most - 3]}..."
+
+
+def option_error(name: str, constraint: str, value: Any, advice: str = "") -> OptionError:
+    """Return the error for an invalid option; ``advice`` is a sentence that follows.
+
+    >>> print(option_error("n_bins", "an integer >= 2", 1))
+    `n_bins` must be an integer >= 2; got 1.
+    """
+    message = f"`{name}` must be {constraint}; got {format_value(value)}.{advice and ' '}{advice}"
+    return OptionError(message, parameter=name)
 
 
 def format_list(labels: Sequence[Any], most: int = 6) -> str:

@@ -210,7 +210,7 @@ def read_npz(
             f"The file has {format_count(len(names), 'name')} for {format_count(m, 'source')}."
         )
     if ids is not None:
-        require_distinct(ids)
+        require_distinct(lambda: [ids])
     keep = _picked(names, spec)
     if keep is not None:
         matrix, names = matrix[:, keep], [names[j] for j in keep]

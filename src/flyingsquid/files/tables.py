@@ -18,17 +18,19 @@ from flyingsquid.files.columns import (
     CHOOSE_SOURCES,
     MOST_VALUES,
     ColumnSpec,
-    DistinctIds,
     Roles,
     assign_roles,
     free_text_error,
+    require_distinct,
     require_ids,
 )
 from flyingsquid.files.inputs import temporary_file
 from flyingsquid.files.text_tables import Block, DelimitedTable, JsonTable
-from flyingsquid.votes import REASONS, Votes
+from flyingsquid.votes import Votes
 from flyingsquid.votes.codes import ABSTAIN
 from flyingsquid.votes.conventions import MOST_DISTINCT, is_free_text, is_gold_name, is_item_name
+from flyingsquid.votes.frames import as_identifiers
+from flyingsquid.votes.longform import build_codes
 
 
 def read_table(
@@ -187,7 +189,6 @@ class Spool:
         self._numbers = Numbering()
         self._file = temporary_file(self, in_memory)
         self._parts: list[_Part] = []
-        self._ids = DistinctIds() if has_ids else None
         self._end = 0
 
     def add(
@@ -196,9 +197,8 @@ class Spool:
         """Append rows of raw values. Later calls may add columns at the end."""
         every = [*columns.values(), gold] if gold is not None else list(columns.values())
         rows = len(every[0])
-        if ids is not None and self._ids is not None:
+        if ids is not None:
             require_ids(ids, self.n_items)
-            self._ids.add(ids)
         matrix = np.empty((rows, len(every)), np.uint16)
         for j, (name, column) in enumerate(zip([*columns, "gold labels"], every, strict=False)):
             matrix[:, j] = np.minimum(self._numbers.of(column), MOST_VALUES + 1)
@@ -228,8 +228,8 @@ class Spool:
         """
         self._columns, self.n_sources = columns, len(columns)
         self.source_names = columns if named else None
-        if self._ids is not None:
-            self._ids.require_distinct(lambda: (ids for _, ids in self._blocks() if ids is not None))
+        if self.has_ids:
+            require_distinct(lambda: (ids for _, ids in self._blocks()))
         if not picked and len(self._numbers) > MOST_DISTINCT:
             self._require_few_values()
 
@@ -389,37 +389,6 @@ class LongVotes:
         if codes.size and codes.min() == UNKNOWN:
             bad = list(self._values)[int(values[codes == UNKNOWN][0])]
             raise unknown_vote_error(bad, self.find(bad))
-        if self._duplicates == "error":
-            self._require_one_vote(rows, columns)
-        n_classes = len(coding.classes)
-        numbers = Votes.from_long(
-            rows, columns, codes, self._duplicates,  # type: ignore[arg-type]  # checked by from_long
-            classes=range(n_classes), names=range(self.n_sources),
-            reasons={-1 - r: reason for r, reason in enumerate(REASONS) if r},
-        )  # fmt: skip
-        return Votes(numbers.codes, coding.classes, self.source_names, _as_array(list(self._items)))
-
-    def _require_one_vote(self, rows: NDArray[Any], columns: NDArray[Any]) -> None:
-        cells = rows.astype(np.int64) * self.n_sources + columns
-        cells.sort()
-        repeated = np.flatnonzero(cells[1:] == cells[:-1])
-        if len(repeated):
-            row, column = divmod(int(cells[repeated[0]]), self.n_sources)
-            raise VoteFileError(
-                f"A source must vote at most once per item; {format_value(self.source_names[column])} votes "
-                f"more than once on item {format_value(list(self._items)[row])} ({len(repeated):,} repeated "
-                "votes in total).",
-                hints=[Hint("duplicates", "to keep the 'first', 'last' or 'majority' vote")],
-            )
-
-
-def _as_array(values: list[Any]) -> NDArray[Any]:
-    """Return identifiers as an array of integers or objects."""
-    if all(type(v) is int for v in values):
-        try:
-            return np.array(values, np.int64)
-        except OverflowError:
-            pass
-    array = np.empty(len(values), object)
-    array[:] = values
-    return array
+        names, items = self.source_names, as_identifiers(list(self._items), None)
+        matrix = build_codes(rows, columns, codes, len(coding.classes), items, names, self._duplicates)
+        return Votes(matrix, coding.classes, names, items)
