@@ -11,7 +11,7 @@ from typing import Any, BinaryIO, NamedTuple, Self
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from flyingsquid._values import format_value, plain_value
+from flyingsquid._values import option_error, plain_value
 from flyingsquid.exceptions import Hint, OptionError, VoteFileError
 from flyingsquid.files.inputs import StrPath, located, need_pyarrow
 from flyingsquid.files.outputs import (
@@ -135,10 +135,7 @@ class LabelWriter:
             )
         if n and (codes.min() < -1 or codes.max() >= n_classes):
             wrong = codes.min() if codes.min() < -1 else codes.max()
-            raise OptionError(
-                f"`labels` must be codes from -1 to {n_classes - 1}; got {format_value(wrong)}.",
-                parameter="labels",
-            )
+            raise option_error("labels", f"codes from -1 to {n_classes - 1}", wrong)
         with located(str(self.path)):
             self._sink.write(_Labels(ids, codes, shares, counts, is_tied(shares)))
         self.n_items += n

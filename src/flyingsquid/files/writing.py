@@ -13,7 +13,7 @@ from typing import Any, BinaryIO, Self
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from flyingsquid._values import format_count, format_value, is_null
+from flyingsquid._values import format_count, format_value, is_null, option_error
 from flyingsquid.exceptions import Hint, OptionError, VoteFileError
 from flyingsquid.files.arrays import MARK
 from flyingsquid.files.columns import Form
@@ -108,7 +108,7 @@ def write_votes(
         raise VoteFileError("There are no votes to write.", path=os.fspath(path))
     found = "wrench" if format is None and Path(path).is_dir() else output_format(path, format, FORMATS)
     if form not in (None, "wide", "long"):
-        raise OptionError(f'`form` must be "wide" or "long"; got {format_value(form)}.', parameter="form")
+        raise option_error("form", '"wide" or "long"', form)
     if form == "long" and found in ("npy", "npz", "json", "wrench", *TOOLS):
         raise OptionError(f'`form` must be "wide" for {found} files; got "long".', parameter="form")
     long = form == "long" or (form is None and first.votes.is_sparse)

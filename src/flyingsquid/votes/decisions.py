@@ -13,8 +13,7 @@ from typing import Any, Literal, TypeAlias, get_args
 import numpy as np
 from numpy.typing import NDArray
 
-from flyingsquid._values import format_value, is_one_of
-from flyingsquid.exceptions import OptionError
+from flyingsquid._values import is_one_of, option_error
 from flyingsquid.votes.codes import ABSTAIN, FEW_CLASSES, Label
 
 TieBreak: TypeAlias = Literal["first", "abstain", "random"]
@@ -91,9 +90,7 @@ def decide(
     ``rng``, ``"abstain"`` returns -1 (0 if -1 is a class, None if classes are not integers).
     """
     if not is_one_of(tie_break, TIE_BREAKS):
-        raise OptionError(
-            f"`tie_break` must be one of {', '.join(map(repr, TIE_BREAKS))}; got {format_value(tie_break)}."
-        )
+        raise option_error("tie_break", f"one of {', '.join(map(repr, TIE_BREAKS))}", tie_break)
     labels = as_label_array(classes)
     if tie_break == "first" and len(classes) == 2:  # the usual case, ten times as fast
         return labels[(posterior[:, 0] < posterior[:, 1] - _TIE).view(np.int8)]

@@ -19,6 +19,7 @@ from flyingsquid._values import (
     is_integer,
     is_null,
     is_one_of,
+    option_error,
     plain_value,
 )
 from flyingsquid.exceptions import OptionError, VotesError
@@ -62,9 +63,7 @@ class Convention:
     ) -> Convention:
         """Check arguments of a user; a collection of ``abstain`` values means each of them."""
         if reasons is not None and not isinstance(reasons, Mapping):
-            raise OptionError(
-                f"`reasons` must be a mapping from values to reasons; got {format_value(reasons)}."
-            )
+            raise option_error("reasons", "a mapping from values to reasons", reasons)
         for value, reason in (reasons or {}).items():
             if not is_one_of(reason, REASONS):
                 known = ", ".join(REASONS)
@@ -137,7 +136,7 @@ def _read_classes(
     if len(labels) < 2:
         raise OptionError(f"`classes` must have at least two labels; got {format_value(list(labels))}.")
     if len(set(labels)) < len(labels):
-        raise OptionError(f"`classes` must be unique; got {format_value(list(labels))}.")
+        raise option_error("classes", "unique", list(labels))
     for value in (abstain, *reasons):
         if value is not None and any(equal(value, label) for label in labels):
             raise OptionError(
@@ -182,22 +181,22 @@ def in_column(names: Sequence[str] | None) -> Locate:
     return locate
 
 
-def undo_text_coercion(values: Any, array: NDArray[Any]) -> NDArray[Any]:
-    """Return ``array``, or the objects of a list whose numbers and None NumPy turned into strings."""
-    if isinstance(values, (list, tuple)) and array.dtype.kind in "US":
-        return np.array(values, dtype=object)
-    return array
+def read_array(values: Any, what: str, constraint: str) -> NDArray[Any]:
+    """Return user data as an array; raise VotesError if NumPy cannot read it."""
+    if isinstance(values, np.ndarray):
+        return values
+    try:
+        array = np.asanyarray(values)
+        if isinstance(values, (list, tuple)) and array.dtype.kind in "US":
+            return np.array(values, dtype=object)  # numbers and None next to strings became strings
+        return array
+    except Exception as error:  # user objects may raise any exception
+        raise VotesError(f"`{what}` must be {constraint}; reading it failed: {error}") from error
 
 
 def as_matrix(values: Any, what: str = "votes") -> NDArray[Any]:
     """Return a matrix of shape (n, m), n and m at least 1."""
-    if isinstance(values, np.ndarray):
-        array: NDArray[Any] = values
-    else:
-        try:
-            array = undo_text_coercion(values, np.asanyarray(values))
-        except Exception as error:  # user objects may raise any exception
-            raise VotesError(f"`{what}` must be a rectangular matrix; reading it failed: {error}") from error
+    array = read_array(values, what, "a rectangular matrix")
     if array.ndim == 0:
         files = " Read files with fs.files.open_votes." if isinstance(values, (str, os.PathLike)) else ""
         raise VotesError(
@@ -216,25 +215,11 @@ def as_matrix(values: Any, what: str = "votes") -> NDArray[Any]:
     return array
 
 
-def as_stack(values: Any) -> NDArray[Any]:
-    """Return answers as an array of any number of dimensions, at least one item."""
-    try:
-        array = undo_text_coercion(values, np.asanyarray(values))
-    except Exception as error:  # user objects may raise any exception
-        raise VotesError(f"`answers` must be a rectangular array; reading it failed: {error}") from error
-    if not array.size:
-        raise VotesError(f"`answers` must have at least one item and one judge; got shape {array.shape}.")
-    return array
-
-
 def as_column(values: Any, what: str) -> NDArray[Any]:
     """Return a flat sequence of labels or identifiers, shape (n,), missing ones as None, NaN or masked."""
     if hasattr(values, "to_pylist"):  # pyarrow; its NumPy conversion loses nulls of dictionaries
         values = values.to_pylist()
-    try:
-        array = undo_text_coercion(values, np.asanyarray(values))
-    except Exception as error:  # user objects may raise any exception
-        raise VotesError(f"`{what}` must be one-dimensional; reading it failed: {error}") from error
+    array = read_array(values, what, "one-dimensional")
     if array.ndim != 1:
         raise VotesError(f"`{what}` must be one-dimensional; got shape {array.shape}.")
     return array

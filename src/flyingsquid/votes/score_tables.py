@@ -22,6 +22,7 @@ from flyingsquid.votes.conventions import (
     is_item_name,
     is_missing_text,
 )
+from flyingsquid.votes.encode import read_array
 from flyingsquid.votes.scores import score_array
 
 SCORE_NAMES = frozenset({"score", "rating", "value", "points", "grade"})
@@ -100,7 +101,7 @@ def read_score_table(
         return _read_columns(*_columns_of(scores), fitted=fitted)
     if isinstance(scores, Scores):
         return scores
-    array = _as_array(scores)
+    array = read_array(scores, "scores", "a rectangular array")
     if array.ndim not in (2, 3) or 0 in array.shape:
         raise VotesError(
             "`scores` must have one row per item and one column per source, (n, m), or repeats as a third "
@@ -110,13 +111,6 @@ def read_score_table(
     values = _as_floats(array, lambda at: f"scores{list(at)}")
     values = values if values.ndim == 3 else values[:, :, None]
     return Scores(values, read_names(names, values.shape[1]))
-
-
-def _as_array(scores: Any) -> NDArray[Any]:
-    try:
-        return np.asanyarray(scores)
-    except Exception as error:  # user objects may raise any exception
-        raise VotesError(f"`scores` must be a rectangular array; reading it failed: {error}") from error
 
 
 def _as_floats(array: NDArray[Any], locate: Any) -> NDArray[np.float64]:
