@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import json
+import os
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from itertools import chain
 from typing import Any
 
@@ -148,18 +149,6 @@ def _require_one_type(columns: Sequence[Sequence[Any]], names: Sequence[str]) ->
         )
 
 
-@dataclass(frozen=True, slots=True)
-class _Part:
-    """Position of a block in the temporary file: its rows, columns (gold labels last), type and offsets."""
-
-    rows: int
-    columns: int
-    dtype: str
-    at: int
-    ids_at: int
-    ids_size: int
-
-
 class Spool:
     """Votes of a text table in wide form, as small integers.
 
@@ -188,8 +177,7 @@ class Spool:
         self._columns: tuple[str, ...] = ()
         self._numbers = Numbering()
         self._file = temporary_file(self, in_memory)
-        self._parts: list[_Part] = []
-        self._end = 0
+        self._starts: list[int] = []
 
     def add(
         self, columns: dict[str, Sequence[Any]], ids: Sequence[Any] | None, gold: Sequence[Any] | None
@@ -208,14 +196,9 @@ class Spool:
                     f"{format_value(name)}.",
                     hints=[CHOOSE_SOURCES],
                 )
-        small = len(self._numbers) < 256
-        data = (matrix.astype(np.uint8) if small else matrix).tobytes()
-        text = b"" if ids is None else json.dumps(list(ids)).encode()
-        self._file.seek(self._end)
-        self._file.write(data + text)
-        dtype, after = "u1" if small else "u2", self._end + len(data)
-        self._parts.append(_Part(rows, len(every), dtype, self._end, after, len(text)))
-        self._end = after + len(text)
+        self._starts.append(self._file.seek(0, os.SEEK_END))
+        np.save(self._file, matrix.astype(np.uint8) if len(self._numbers) < 256 else matrix)
+        self._file.write(json.dumps(None if ids is None else list(ids)).encode() + b"\n")
         self.n_items += rows
 
     def finish(self, columns: tuple[str, ...], *, named: bool, picked: bool) -> None:
@@ -243,11 +226,9 @@ class Spool:
                 raise free_text_error(name, len(values), self.n_items)
 
     def _blocks(self) -> Iterator[tuple[NDArray[Any], list[Any] | None]]:
-        for part in self._parts:
-            self._file.seek(part.at)
-            data = self._file.read(part.ids_at - part.at)
-            ids = json.loads(self._file.read(part.ids_size)) if self.has_ids else None
-            yield np.frombuffer(data, part.dtype).reshape(part.rows, part.columns), ids
+        for start in self._starts:
+            self._file.seek(start)
+            yield np.load(self._file), json.loads(self._file.readline())
 
     def survey(self, exact: bool = False) -> Survey:  # noqa: ARG002  # always exact
         """Return all values that occur."""
@@ -272,35 +253,34 @@ class Spool:
     ) -> Iterator[tuple[NDArray[Any], list[Any] | None, NDArray[Any] | None]]:
         """Yield codes (n, m), identifiers and codes of gold labels, ``rows`` at a time."""
         table = coding.table(list(self._numbers))
-        codes, gold = np.empty((0, 0), coding.dtype), None
-        ids: list[Any] | None = None
-        left, size, free = self.n_items, 0, 0
-        for matrix, names in self._blocks():
-            coded, at = self._encode(table, matrix), 0
-            width = coded.shape[1] - self.has_gold  # smaller in blocks before a column appeared
-            while at < len(coded):
-                if not free:
-                    size = free = min(rows, left)
-                    codes = np.full((size, self.n_sources), ABSTAIN, coding.dtype)
-                    gold = np.full(size, ABSTAIN, coding.dtype) if self.has_gold else None
-                    ids = None if names is None else []
-                take = min(free, len(coded) - at)
-                part, to = slice(at, at + take), slice(size - free, size - free + take)
-                codes[to, :width] = coded[part, :width]
-                if gold is not None:
-                    gold[to] = coded[part, -1]
-                if ids is not None and names is not None:
-                    ids += names[part]
-                at, free, left = at + take, free - take, left - take
-                if not free:
-                    yield codes, ids, gold
+        held: list[NDArray[Any]] = []
+        ids: list[Any] = []
+        n = 0
+        for number, (matrix, names) in enumerate(self._blocks(), start=1):
+            held.append(self._encode(table, matrix, coding.dtype))
+            ids += names or ()
+            n += len(matrix)
+            is_last = number == len(self._starts)
+            if n < rows and not is_last:
+                continue
+            codes, end = np.concatenate(held), n if is_last else n - n % rows
+            for at in range(0, end, rows):
+                part, of_part = codes[at : at + rows], ids[at : at + rows] if self.has_ids else None
+                votes = np.ascontiguousarray(part[:, : self.n_sources])
+                yield votes, of_part, part[:, -1] if self.has_gold else None
+            held, ids, n = [codes[end:]], ids[end:], n - end
 
-    def _encode(self, table: NDArray[np.int16], numbers: NDArray[Any]) -> NDArray[np.int16]:
+    def _encode(self, table: NDArray[np.int16], numbers: NDArray[Any], dtype: Any) -> NDArray[Any]:
+        """Return the codes of a block, gold labels last; sources that appear later abstain."""
         codes = np.take(table, numbers)
         if codes.size and codes.min() == UNKNOWN:
             value = list(self._numbers)[int(numbers[codes == UNKNOWN].flat[0])]
             raise unknown_vote_error(value, self.find(value))
-        return codes
+        width = codes.shape[1] - self.has_gold
+        every = np.full((len(codes), self.n_sources + self.has_gold), ABSTAIN, dtype)
+        every[:, :width] = codes[:, :width]
+        every[:, self.n_sources :] = codes[:, width:]
+        return every
 
 
 # ---------------------------------------------------------------------- long form
