@@ -57,6 +57,16 @@ class ColumnSpec:
             raise option_error("long", "three different columns: item, source and label", self.long)
         object.__setattr__(self, "long", triple)
 
+    def pick(self, names: Sequence[str]) -> list[str]:
+        """Return the chosen ones among the names of all sources."""
+        unknown = [name for name in (*(self.sources or ()), *self.ignore) if name not in names]
+        if unknown:
+            raise VoteFileError(
+                f"No source is named {format_value(unknown[0])}; the sources are "
+                f"{format_list(names) or 'unnamed'}."
+            )
+        return [n for n in (names if self.sources is None else self.sources) if n not in self.ignore]
+
 
 @dataclass(frozen=True, slots=True)
 class Roles:

@@ -430,7 +430,7 @@ def _infer_classes(
     )
 
 
-def _as_float(number: Any) -> float:
+def as_float(number: Any) -> float:
     """Return a number as a float; infinity for integers beyond all floats."""
     try:
         return float(number)
@@ -441,7 +441,7 @@ def _as_float(number: Any) -> float:
 def _infer_numbers(
     values: list[Any], votes: list[int], index: NDArray[np.integer], convention: Convention, locate: Locate
 ) -> list[Label]:
-    numbers = np.array([_as_float(values[at]) for at in votes])
+    numbers = np.array([as_float(values[at]) for at in votes])
     fractions = numbers != np.rint(numbers)
     if fractions.any():
         odd = votes[int(np.argmax(fractions))]

@@ -18,6 +18,7 @@ from flyingsquid.votes.codes import read_names, shown_names
 from flyingsquid.votes.conventions import (
     ITEM_NAMES,
     SOURCE_NAMES,
+    find_roles,
     is_gold_name,
     is_item_name,
     is_missing_text,
@@ -199,11 +200,7 @@ def _parsed(cell: Any) -> Any:
 
 def _find_long(names: list[str]) -> tuple[str, str, str, str | None] | None:
     """Return the columns of items, sources, scores and repeats, if there are the first three."""
-    found: list[str | None] = []
-    for known in (ITEM_NAMES - {""}, SOURCE_NAMES, SCORE_NAMES, REPEAT_NAMES):
-        hits = [name for name in names if name.strip().lower() in known and name not in found]
-        found.append(hits[0] if hits else None)
-    item, source, score, repeat = found
+    item, source, score, repeat = find_roles(names, (ITEM_NAMES, SOURCE_NAMES, SCORE_NAMES, REPEAT_NAMES))
     return None if item is None or source is None or score is None else (item, source, score, repeat)
 
 

@@ -17,7 +17,7 @@ from flyingsquid._values import format_count, format_list, format_value, is_inte
 from flyingsquid.exceptions import OptionError, VotesError
 from flyingsquid.votes import frames
 from flyingsquid.votes.codes import ABSTAIN, Label, read_names, smallest_dtype
-from flyingsquid.votes.encode import Convention, Locate, as_matrix, in_column, without_mask
+from flyingsquid.votes.encode import Convention, Locate, as_float, as_matrix, in_column, without_mask
 
 Threshold: TypeAlias = float | tuple[float, float]
 """One number, or (low, high) with no vote in between."""
@@ -202,14 +202,6 @@ def _refuse_listed_booleans(scores: Any, locate: Locate) -> None:
 def is_score(value: Any) -> bool:
     """Return whether a value is a number, also a Decimal or a fraction, but not a boolean."""
     return isinstance(value, (Real, Decimal)) and not isinstance(value, bool)
-
-
-def as_float(value: Any) -> float:
-    """Return a number as a float."""
-    try:
-        return float(value)
-    except OverflowError:  # an integer beyond all floats is beyond every threshold
-        return float("inf") if value > 0 else float("-inf")
 
 
 # ---------------------------------------------------------------------- options
