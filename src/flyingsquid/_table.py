@@ -11,9 +11,7 @@ from dataclasses import dataclass
 from importlib import import_module
 from typing import Any, TypeAlias
 
-import numpy as np
-
-from flyingsquid._values import format_count
+from flyingsquid._values import format_count, plain_value
 from flyingsquid.exceptions import FlyingSquidError
 from flyingsquid.votes.codes import Label
 
@@ -160,7 +158,7 @@ class Tabular(ABC):
 
 def as_scalar(label: Label) -> Scalar:
     """Return a class label as a table cell: plain values unchanged, others as strings."""
-    plain = label.item() if isinstance(label, np.generic) else label
+    plain = plain_value(label)
     return plain if isinstance(plain, (str, int, float)) else str(plain)
 
 

@@ -7,6 +7,8 @@ from typing import Any
 
 import numpy as np
 
+from flyingsquid.exceptions import OptionError
+
 
 def is_integer(value: Any) -> bool:
     """Return whether a value is an integer of Python or NumPy.
@@ -41,6 +43,11 @@ def is_null(value: Any) -> bool:
         return type(value).__name__ == "NAType"
 
 
+def plain_value(value: Any) -> Any:
+    """Return a NumPy scalar as a Python value; other values unchanged."""
+    return value.item() if isinstance(value, np.generic) else value
+
+
 def is_one_of(value: Any, known: Iterable[str]) -> bool:
     """Return whether an option is one of the known strings; False for arrays and other types."""
     return isinstance(value, str) and value in known
@@ -63,10 +70,20 @@ def format_value(value: Any, most: int = 80) -> str:
     'a value of type int'
     """
     try:
-        text = repr(value.item() if isinstance(value, np.generic) else value)
+        text = repr(plain_value(value))
     except Exception:  # `repr` of user objects may raise
         return f"a value of type {type(value).__name__}"
     return text if len(text) <= most else f"{text[: most - 3]}..."
+
+
+def option_error(name: str, constraint: str, value: Any, advice: str = "") -> OptionError:
+    """Return the error for an invalid option; ``advice`` is a sentence that follows.
+
+    >>> print(option_error("n_bins", "an integer >= 2", 1))
+    `n_bins` must be an integer >= 2; got 1.
+    """
+    message = f"`{name}` must be {constraint}; got {format_value(value)}.{advice and ' '}{advice}"
+    return OptionError(message, parameter=name)
 
 
 def format_list(labels: Sequence[Any], most: int = 6) -> str:

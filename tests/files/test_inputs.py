@@ -10,7 +10,7 @@ import pytest
 
 from flyingsquid.exceptions import VoteFileError
 from flyingsquid.files import open_votes, write_votes
-from flyingsquid.files.columns import DistinctIds
+from flyingsquid.files.columns import require_distinct
 from flyingsquid.files.inputs import open_input, text_blocks
 from flyingsquid.votes import Votes
 from tests.fuzz.run import fuzz
@@ -127,14 +127,15 @@ def test_equal_hashes_are_no_duplicates(tmp_path):
     assert list(open_votes(path).read().ids) == [-1, -2]
 
 
-def test_many_identifiers_are_compared_in_parts():
+def test_identifiers_are_compared_across_blocks():
     ids = [f"i{k}" for k in range(1_000)]
-    distinct = DistinctIds(bucket=100)
-    distinct.add(ids)
-    distinct.require_distinct(lambda: [ids])
-    distinct.add(["i7"])
-    with pytest.raises(VoteFileError, match="'i7'"):
-        distinct.require_distinct(lambda: [ids, ["i7"]])
+    require_distinct(lambda: [ids, ["i1000"]])
+    with pytest.raises(VoteFileError, match="'i7' occurs again on row 1000"):
+        require_distinct(lambda: [ids, ["i7"]])
+    require_distinct(lambda: [np.arange(5), np.arange(5, 9)])
+    require_distinct(lambda: [np.arange(5, 9), np.arange(5)])
+    with pytest.raises(VoteFileError, match="unique; 4 occurs again on row 5"):
+        require_distinct(lambda: [np.arange(5), np.arange(4, 9)])
 
 
 @pytest.mark.slow

@@ -112,6 +112,21 @@ def test_columnar_labels(tmp_path, name):
     }  # fmt: skip
 
 
+@pytest.mark.extra
+def test_types_of_columnar_labels(tmp_path):
+    pytest.importorskip("pyarrow")
+    import pyarrow.parquet
+
+    with LabelWriter(tmp_path / "l.parquet", classes=tuple(np.arange(2))) as out:
+        out.write(["a", None], [1, -1], np.array([[0.25, 0.75], [0.5, 0.5]], np.float32), [1, 0])
+    fields = {field.name: (str(field.type), field.nullable) for field in
+              pyarrow.parquet.read_schema(tmp_path / "l.parquet")}  # fmt: skip
+    assert fields == {
+        "id": ("string", True), "label": ("int8", True), "p_0": ("float", False), "p_1": ("float", False),
+        "n_votes": ("int32", False), "tied": ("bool", False),
+    }  # fmt: skip
+
+
 def test_labels_that_do_not_fit(tmp_path):
     with (
         pytest.raises(OptionError, match="must"),

@@ -8,7 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from hypothesis.extra.numpy import arrays
 
-from flyingsquid.exceptions import OptionError, VoteFileError
+from flyingsquid.exceptions import OptionError, VoteFileError, VotesError
 from flyingsquid.files import open_votes, write_votes
 from flyingsquid.votes import Votes
 from tests.support.strategies import examples
@@ -148,8 +148,11 @@ def test_what_cannot_be_written(tmp_path):
         write_votes(tmp_path / "v.npz.gz", votes)
     with pytest.raises(VoteFileError, match="No such file"):
         write_votes(tmp_path / "absent" / "v.csv", votes)
-    for options in ({"ids": [1]}, {"gold": [5, 0]}, {"gold": [0]}, {"form": "tall"}):
-        with pytest.raises(OptionError):
+    for options, error in (
+        ({"ids": [1]}, OptionError), ({"form": "tall"}, OptionError),
+        ({"gold": [5, 0]}, VotesError), ({"gold": [0]}, VotesError),
+    ):  # fmt: skip
+        with pytest.raises(error):
             write_votes(tmp_path / "v.csv", votes, **options)
     with pytest.raises(OptionError, match="`form`"):
         write_votes(tmp_path / "v.npz", votes, form="long")

@@ -44,3 +44,11 @@ def test_credit_is_the_expected_accuracy_of_ties_broken_at_random():
     np.testing.assert_allclose(credit, np.mean(drawn, axis=0), atol=0.05)
     np.testing.assert_array_equal(is_tied(scores), [np.sum(row == row.max()) > 1 for row in scores])
     np.testing.assert_allclose(label_shares(scores).sum(axis=1), 1.0)
+
+
+def test_ties_of_few_and_of_many_classes():
+    rng = np.random.default_rng(0)
+    for shape in ((50, 2), (50, 8), (50, 20), (7, 3, 4)):
+        scores = rng.integers(0, 4, shape) / 4
+        tied = (scores == scores.max(axis=-1, keepdims=True)).sum(axis=-1) > 1
+        np.testing.assert_array_equal(is_tied(scores), tied)

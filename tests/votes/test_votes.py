@@ -279,7 +279,7 @@ def test_majority_of_duplicates_takes_the_earliest_on_a_tie_and_ignores_abstains
 @pytest.mark.parametrize(
     ("triples", "message"),
     [
-        (([1, 1], [0, 0], [1, 0]), "Source '0' votes more than once on item 1"),
+        (([1, 1], [0, 0], [1, 0]), "'0' votes more than once on item 1 .1 repeated vote in"),
         (([1, 2], [0], [1, 0]), "2, 1 and 2 entries"),
         (([], [], []), "at least one entry"),
         (([1, None], [0, 1], [1, 0]), "`items`.*entry 1"),

@@ -14,8 +14,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from flyingsquid._random import RandomState, read_random_state
-from flyingsquid._values import format_value, is_integer
-from flyingsquid.exceptions import OptionError
+from flyingsquid._values import is_integer, option_error
 from flyingsquid.votes import ABSTAIN, Votes
 
 # ---------------------------------------------------------------------- biopsies
@@ -166,9 +165,7 @@ def simulate_comments(n_items: int, *, random_state: RandomState = None) -> Comm
     (3, (3,))
     """
     if not is_integer(n_items) or n_items < 1:
-        raise OptionError(
-            f"`n_items` must be an integer >= 1; got {format_value(n_items)}.", parameter="n_items"
-        )
+        raise option_error("n_items", "an integer >= 1", n_items)
     rng = read_random_state(random_state)
     y = (rng.random(n_items) < _SPAM_SHARE).astype(np.int64)
     return Comments([_comment(_SPAM if spam else _PRAISE, rng) for spam in y], y)

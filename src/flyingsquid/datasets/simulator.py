@@ -9,7 +9,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from flyingsquid._random import RandomState, read_random_state
-from flyingsquid._values import format_count, format_value, is_integer, is_number, is_one_of
+from flyingsquid._values import format_count, format_value, is_integer, is_number, is_one_of, option_error
 from flyingsquid.estimation.balance import resolve_balance
 from flyingsquid.estimation.drawing import draw_truths
 from flyingsquid.estimation.proportional import tables_from_edges
@@ -102,18 +102,18 @@ def _read_balance(class_balance: Any, n_classes: int) -> Array:
     """Return P(Y = k) to draw from, shape (K,); uniform for None."""
     balance = resolve_balance("uniform" if class_balance is None else class_balance, tuple(range(n_classes)))
     if not isinstance(balance, np.ndarray):
-        raise _invalid("class_balance", "None or one probability per class", class_balance)
+        raise option_error("class_balance", "None or one probability per class", class_balance)
     return balance
 
 
 def _read_sources(n_items: int, accuracies: ArrayLike, coverage: ArrayLike) -> tuple[Array, Array]:
     """Return accuracies and coverage, both of shape (m,)."""
     if not is_integer(n_items) or n_items < 1:
-        raise _invalid("n_items", "an integer >= 1", n_items)
+        raise option_error("n_items", "an integer >= 1", n_items)
     right = np.atleast_1d(_read_probabilities("accuracies", accuracies))
     votes_at = _read_probabilities("coverage", coverage)
     if right.ndim != 1:
-        raise _invalid("accuracies", "one probability per source", accuracies)
+        raise option_error("accuracies", "one probability per source", accuracies)
     if n_items * right.size > _MAX_VOTES:
         raise OptionError(
             f"{format_value(n_items, 30)} items x {right.size:,} sources do not fit into memory; "
@@ -124,7 +124,7 @@ def _read_sources(n_items: int, accuracies: ArrayLike, coverage: ArrayLike) -> t
         votes_at = np.full(right.shape, votes_at)
     if votes_at.shape != right.shape:
         sources = format_count(len(right), "source")
-        raise _invalid("coverage", f"one probability, or one for each of {sources}", coverage)
+        raise option_error("coverage", f"one probability, or one for each of {sources}", coverage)
     return right, votes_at
 
 
@@ -132,14 +132,10 @@ def _read_probabilities(name: str, values: ArrayLike) -> Array:
     try:
         array = np.asarray(values, np.float64)
     except (TypeError, ValueError, OverflowError) as error:
-        raise _invalid(name, "probabilities in [0, 1]", values) from error
+        raise option_error(name, "probabilities in [0, 1]", values) from error
     if not ((array >= 0) & (array <= 1)).all():
-        raise _invalid(name, "probabilities in [0, 1]", values)
+        raise option_error(name, "probabilities in [0, 1]", values)
     return array
-
-
-def _invalid(name: str, constraint: str, value: Any) -> OptionError:
-    return OptionError(f"`{name}` must be {constraint}; got {format_value(value)}.", parameter=name)
 
 
 # ---------------------------------------------------------------------- drift
@@ -199,17 +195,17 @@ def simulate_drift(
     [[0.9, 0.7], [0.75, 0.7], [0.6, 0.7]]
     """
     if not is_one_of(kind, get_args(DriftKind)):
-        raise _invalid("kind", f"one of {', '.join(get_args(DriftKind))}", kind)
+        raise option_error("kind", f"one of {', '.join(get_args(DriftKind))}", kind)
     if not is_number(at) or not 0 < at < 1:
-        raise _invalid("at", "a number in (0, 1)", at)
+        raise option_error("at", "a number in (0, 1)", at)
     if period is not None and (not is_integer(period) or period < 2):
-        raise _invalid("period", "an integer >= 2 or None", period)
+        raise option_error("period", "an integer >= 2 or None", period)
     first, last = (
         np.atleast_1d(_read_probabilities(name, ends))
         for name, ends in (("before", before), ("after", after))
     )
     if first.shape != last.shape:
-        raise _invalid("after", f"an array of the shape of `before`, {first.shape}", after)
+        raise option_error("after", f"an array of the shape of `before`, {first.shape}", after)
     rng = read_random_state(random_state)
     stable = simulate(n_items, first, coverage=coverage, class_balance=class_balance, random_state=rng)
     progress = _progress(np.arange(n_items), kind, at, period)
@@ -294,7 +290,7 @@ def simulate_sequence(
     """
     for name, value in (("persistence", persistence), ("error_persistence", error_persistence)):
         if not is_number(value) or not 0 <= value < 1:
-            raise _invalid(name, "a number in [0, 1)", value)
+            raise option_error(name, "a number in [0, 1)", value)
     rng = read_random_state(random_state)
     fresh = simulate(n_items, accuracies, coverage=coverage, class_balance=class_balance, random_state=rng)
     sequences = read_lengths(lengths, n_items)
@@ -387,14 +383,14 @@ def simulate_graph(
     (1000, 3)
     """
     if not isinstance(graph, DependencyGraph):
-        raise _invalid("graph", "a DependencyGraph", graph)
+        raise option_error("graph", "a DependencyGraph", graph)
     if not is_integer(n_classes) or n_classes < 2:
-        raise _invalid("n_classes", "an integer >= 2", n_classes)
+        raise option_error("n_classes", "an integer >= 2", n_classes)
     if not is_number(correlation) or not -1 < correlation < 1 or (n_classes > 2 and correlation < 0):
         allowed = "(-1, 1)" if n_classes == 2 else "[0, 1) for more than two classes"
-        raise _invalid("correlation", f"a number in {allowed}", correlation)
+        raise option_error("correlation", f"a number in {allowed}", correlation)
     if not is_number(copying) or not 0 <= copying < 1:
-        raise _invalid("copying", "a number in [0, 1)", copying)
+        raise option_error("copying", "a number in [0, 1)", copying)
     rng = read_random_state(random_state)
     right, votes_at = _read_sources(
         n_items, np.broadcast_to(_read_probabilities("accuracies", accuracies), graph.n_sources), coverage

@@ -16,7 +16,7 @@ from flyingsquid.moments import ChunkCounts
 from flyingsquid.votes import ABSTAIN, Votes, as_votes, gold_items
 from flyingsquid.votes.arguments import item_ids
 from flyingsquid.votes.codes import Label, require_same
-from flyingsquid.votes.encode import Convention, encode, plain_number, undo_text_coercion
+from flyingsquid.votes.encode import Convention, encode, plain_number, read_array
 from flyingsquid.votes.frames import is_frame, open_table
 from flyingsquid.votes.gold_items import LabeledRows
 from flyingsquid.votes.reading import is_empty
@@ -86,7 +86,7 @@ def find_labels(chunk: Any, reader: Reader) -> Labels:
         for name, labels in zip(columns, found, strict=True):
             _require_classes(labels, f"source {str(name)!r}", by_name[name].to_list)
         return Labels(tuple(map(str, columns)), found)
-    array = undo_text_coercion(chunk, np.asanyarray(chunk))
+    array = read_array(chunk, "votes", "a rectangular array")
     if array.ndim < 2 or not array.size:
         raise VotesError(f"Votes must have the shape (items, sources); got {array.shape}.")
     table = array.reshape(len(array), -1)

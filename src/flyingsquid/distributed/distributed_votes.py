@@ -11,7 +11,7 @@ from typing import Any, Protocol
 import numpy as np
 
 from flyingsquid._registry import reader_of
-from flyingsquid._values import format_count, format_list, format_value
+from flyingsquid._values import format_count, format_list, format_value, option_error
 from flyingsquid.distributed import chunks
 from flyingsquid.distributed.transforms import Labeling, Transform
 from flyingsquid.exceptions import FlyingSquidError, IncompatibleError, OptionError, VotesError
@@ -231,7 +231,5 @@ def votes(
 
 def _read_names(option: str, names: Any) -> tuple[Any, ...]:
     if isinstance(names, str):
-        raise OptionError(
-            f"`{option}` must be a list of column names; got {format_value(names)}.", parameter=option
-        )
+        raise option_error(option, "a list of column names", names)
     return tuple(names)

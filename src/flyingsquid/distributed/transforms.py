@@ -11,7 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from flyingsquid._registry import reader_of
-from flyingsquid._values import format_list, format_value
+from flyingsquid._values import format_list, format_value, option_error
 from flyingsquid.distributed.chunks import Reader
 from flyingsquid.exceptions import LabelingError, OptionError
 from flyingsquid.labeling.chunks import OnError, check_on_error, label_chunk, read_classes
@@ -178,11 +178,7 @@ def apply(
     check_on_error(on_error)
     absent = [name for name in keep if name not in parts.columns]
     if absent:
-        raise OptionError(
-            f"`keep` must be columns of `frame` ({format_list(parts.columns)}); got "
-            f"{format_value(absent[0])}.",
-            parameter="keep",
-        )
+        raise option_error("keep", f"columns of `frame` ({format_list(parts.columns)})", absent[0])
     column_type = "int64" if known is None else _type_of_labels(known)
     types = {function.name: column_type for function in functions}
     _require_new_names(types, tuple(keep))

@@ -210,10 +210,10 @@ def read_npz(
             f"The file has {format_count(len(names), 'name')} for {format_count(m, 'source')}."
         )
     if ids is not None:
-        require_distinct(ids)
-    keep = _picked(names, spec)
-    if keep is not None:
-        matrix, names = matrix[:, keep], [names[j] for j in keep]
+        require_distinct(lambda: [ids])
+    if spec.sources is not None or spec.ignore:
+        picked = spec.pick(names)
+        matrix, names = matrix[:, [names.index(name) for name in picked]], picked
     return roles, MatrixVotes(matrix, names, ids=ids, gold=gold, labels=labels, keeps_reasons=is_ours)
 
 
@@ -369,20 +369,6 @@ def _labels(array: NDArray[Any]) -> tuple[Label, ...]:
     except (ValueError, TypeError, RecursionError) as error:
         raise VoteFileError(f"Array 'classes' must be a list of labels: {one_line(error)}.") from error
     return read_labels(values)
-
-
-def _picked(names: list[str], spec: ColumnSpec) -> list[int] | None:
-    """Return the positions of the chosen sources; None for all."""
-    if spec.sources is None and not spec.ignore:
-        return None
-    unknown = [name for name in (*(spec.sources or ()), *spec.ignore) if name not in names]
-    if unknown:
-        raise VoteFileError(
-            f"No source is named {format_value(unknown[0])}; the sources are "
-            f"{format_list(names) or 'unnamed'}."
-        )
-    chosen = spec.sources if spec.sources is not None else [n for n in names if n not in spec.ignore]
-    return [names.index(name) for name in chosen]
 
 
 def _require_wide(spec: ColumnSpec, format: str) -> None:  # as in open_votes

@@ -10,12 +10,13 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from flyingsquid._values import format_list, format_value, is_null
+from flyingsquid._values import format_list, format_value, is_null, option_error, plain_value
 from flyingsquid.exceptions import Hint, ModelFileError, Note, OptionError, VoteFileError
 from flyingsquid.files.columns import CHOOSE_SOURCES
 from flyingsquid.files.state import decode_labels
 from flyingsquid.votes.codes import ABSTAIN, MOST_CLASSES, REASONS, Label, code_of_reason, smallest_dtype
 from flyingsquid.votes.conventions import MISSING_TEXTS, infer_integer_classes, normalize_label
+from flyingsquid.votes.encode import factorize
 
 REASON_TEXTS = {f"!{reason}": code_of_reason(reason) for reason in REASONS[1:]}
 """Missing votes with a reason in text files: ``!refused`` and so on."""
@@ -25,8 +26,6 @@ _INTEGER = re.compile(r" *[+-]?[0-9]{1,19}(\.0*)? *")
 _HUGE = re.compile(r" *\+?[0-9]{20,}(\.0*)? *")
 _NUMBER = re.compile(r" *[+-]?([0-9]+(\.[0-9]*)?|\.[0-9]+)([eE][+-]?[0-9]+)? *")
 _PAIRS = (("no", "yes"), ("n", "y"))
-# Integers in a range of at most this size are encoded by a table.
-_LOOKUP_RANGE = 1 << 16
 _DECLARE_CLASSES = Hint("classes", "to declare the classes")
 Find = Callable[[Any], str]
 """Describe the position of a value in the file, for a message."""
@@ -34,21 +33,7 @@ Find = Callable[[Any], str]
 
 @dataclass(frozen=True, slots=True)
 class ParseOptions:
-    """Options for reading values.
-
-    Attributes
-    ----------
-    classes : tuple of labels, or None
-        All classes, in order.
-    abstain : frozenset of str
-        Further values that mean "no vote".
-    signed : bool
-        Whether -1 and 1 are the classes and 0 means "no vote".
-    reasons : mapping of str to int
-        Codes of values that mean a missing vote with a reason.
-    normalize : bool
-        Whether strings that differ only in case or spaces are one label.
-    """
+    """Options of :func:`~flyingsquid.files.open_votes` for values; ``reasons`` are mapped to codes."""
 
     classes: tuple[Label, ...] | None = None
     abstain: frozenset[str] = frozenset()
@@ -68,10 +53,9 @@ class ParseOptions:
         abstain: Iterable[Any] | str | float | None,
         signed: bool,
         reasons: Mapping[Any, str] | None,
-        *,
-        normalize: bool = False,
+        normalize: bool,
     ) -> ParseOptions:
-        """Check the options of :func:`~flyingsquid.files.open_votes`."""
+        """Check the options of a user."""
         if isinstance(abstain, (str, int, float)):
             abstain = (abstain,)
         texts = frozenset(str(classify(value)[1]) for value in abstain or ())
@@ -83,7 +67,7 @@ class ParseOptions:
                     parameter="reasons",
                 )
         codes = {str(classify(value)[1]): code_of_reason(reason) for value, reason in (reasons or {}).items()}
-        labels = None if classes is None else tuple(classes)
+        labels = None if classes is None else tuple(map(plain_value, classes))
         if labels is not None and normalize and not isinstance(classes, str):
             labels = tuple(normalize_label(label) for label in labels)
         if labels is not None and signed:
@@ -93,10 +77,7 @@ class ParseOptions:
         if labels is not None and (
             isinstance(classes, str) or len(labels) < 2 or len(set(map(str, labels))) < len(labels)
         ):
-            raise OptionError(
-                f"`classes` must be a list of at least two different labels; got {format_value(classes)}.",
-                parameter="classes",
-            )
+            raise option_error("classes", "a list of at least two different labels", classes)
         both = [label for label in labels or () if str(label) in texts or str(label) in codes]
         if both:
             raise OptionError(
@@ -198,15 +179,11 @@ class Coding:
         """Return the codes of an array of any shape; :data:`UNKNOWN` for a value without a code."""
         if not votes.size:
             return np.zeros(votes.shape, np.int16)
-        if votes.dtype.kind in "iu":
-            lowest, highest = int(votes.min()), int(votes.max())
-            if self.is_plain and lowest >= ABSTAIN and highest < len(self.classes):
-                return votes.astype(self.dtype)
-            if highest - lowest < _LOOKUP_RANGE:
-                offset = votes - votes.dtype.type(lowest) if lowest >= 0 else votes.astype(np.int64) - lowest
-                return np.take(self.table(range(lowest, highest + 1)), offset)
-        values, index = np.unique(votes, return_inverse=True)
-        return self.table(values.tolist())[index.reshape(votes.shape)]
+        is_plain = votes.dtype.kind in "iu" and self.is_plain
+        if is_plain and int(votes.min()) >= ABSTAIN and int(votes.max()) < len(self.classes):
+            return votes.astype(self.dtype)
+        values, index = factorize(votes)
+        return self.table(values)[index]
 
     @property
     def is_plain(self) -> bool:
@@ -240,8 +217,7 @@ def classify(value: Any, *, plain_text: bool = False) -> tuple[str, Any]:
     >>> classify(np.float64(1.0)), classify("1.0", plain_text=True), classify("1.0"), classify(0.5)
     (('integer', 1), ('integer', 1), ('string', '1.0'), ('fraction', 0.5))
     """
-    if isinstance(value, np.generic):
-        value = value.item()
+    value = plain_value(value)
     if isinstance(value, str):
         if plain_text and value.strip().lower() in ("true", "false"):
             return "boolean", value.strip().lower() == "true"

@@ -20,11 +20,11 @@ from flyingsquid.files.columns import (
     CHOOSE_SOURCES,
     MOST_VALUES,
     ColumnSpec,
-    DistinctIds,
     Roles,
     assign_roles,
     free_text_error,
     missing_id_error,
+    require_distinct,
     require_unique_names,
 )
 from flyingsquid.files.datasets import arrow_parts, class_names_in, find_split, name_classes
@@ -215,19 +215,17 @@ class ColumnarVotes:
         self.n_items = file.n_items
         self._surveys: dict[bool, Survey] = {}
         if roles.item is not None:
-            self._require_ids(roles.item)
+            item = roles.item
+            require_distinct(lambda: self._ids(item))
 
-    def _require_ids(self, name: str) -> None:
-        distinct = DistinctIds()
+    def _ids(self, name: str) -> Iterator[Any]:
         row = 0
         for batch in self._file.batches([name], 1 << 16):
             ids = batch.column(name)
             if ids.null_count:
-                at = row + int(np.argmax(np.asarray(ids.is_null())))
-                raise missing_id_error(at)
-            distinct.add(_plain_ids(ids))
+                raise missing_id_error(row + int(np.argmax(np.asarray(ids.is_null()))))
+            yield _plain_ids(ids)
             row += len(ids)
-        distinct.require_distinct(lambda: (b.column(name) for b in self._file.batches([name], 1 << 16)))
 
     # ------------------------------------------------------------------ what occurs
 

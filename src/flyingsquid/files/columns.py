@@ -3,16 +3,15 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from typing import Any, Literal
 
 import numpy as np
 from numpy.typing import NDArray
 
-from flyingsquid._values import format_list, format_value
+from flyingsquid._values import format_list, format_value, option_error
 from flyingsquid.exceptions import Hint, Note, OptionError, VoteFileError
-from flyingsquid.files.inputs import temporary_file
 from flyingsquid.votes.conventions import (
     find_item_column,
     find_long_columns,
@@ -30,22 +29,7 @@ _NO_ITEM = Hint("item", "if no column identifies the items", False)
 
 @dataclass(frozen=True, slots=True)
 class ColumnSpec:
-    """Columns that the user names; None for those to infer.
-
-    Attributes
-    ----------
-    form : "wide" (one row per item), "long" (one row per vote) or None
-    item : str, False or None
-        The column of item identifiers; False if there is none.
-    sources : tuple of str, or None
-        The vote columns.
-    ignore : tuple of str
-        Columns to leave out.
-    gold : str or None
-        The column of gold labels.
-    long : tuple of three str, or None
-        The columns of items, sources and labels in long form.
-    """
+    """Columns that the user names, as in :func:`~flyingsquid.files.open_votes`; None for those to infer."""
 
     form: Form | None = None
     item: str | bool | None = None
@@ -54,37 +38,34 @@ class ColumnSpec:
     gold: str | None = None
     long: tuple[str, ...] | None = None
 
-    @classmethod
-    def read(
-        cls,
-        *,
-        form: Form | None,
-        item: str | bool | None,
-        sources: Iterable[str] | None,
-        ignore: Iterable[str],
-        gold: str | None,
-        long: Iterable[str] | None,
-    ) -> ColumnSpec:
-        """Check the options of :func:`~flyingsquid.files.open_votes`."""
-        if form not in (None, "wide", "long"):
-            raise OptionError(f'`form` must be "wide" or "long"; got {format_value(form)}.', parameter="form")
-        if item is True:
-            raise OptionError("`item` must be a column name or False; got True.", parameter="item")
-        for name, value in (("sources", sources), ("ignore", ignore)):
+    def __post_init__(self) -> None:
+        if self.form not in (None, "wide", "long"):
+            raise option_error("form", '"wide" or "long"', self.form)
+        if self.item is True:
+            raise option_error("item", "a column name or False", self.item)
+        for name in ("sources", "ignore"):
+            value = getattr(self, name)
             if isinstance(value, str):
-                raise OptionError(
-                    f"`{name}` must be a list of column names; got {format_value(value)}.", parameter=name
-                )
-        if long is not None and form == "wide":
+                raise option_error(name, "a list of column names", value)
+            object.__setattr__(self, name, None if value is None else tuple(value))
+        if self.long is None:
+            return
+        if self.form == "wide":
             raise OptionError('`long` must be None with form="wide".', parameter="long")
-        triple = None if long is None else tuple(long)
-        if triple is not None and (isinstance(long, str) or len(triple) != 3 or len(set(triple)) != 3):
-            raise OptionError(
-                "`long` must name three different columns: item, source and label; got "
-                f"{format_value(long)}.",
-                parameter="long",
+        triple = tuple(self.long)
+        if isinstance(self.long, str) or len(triple) != 3 or len(set(triple)) != 3:
+            raise option_error("long", "three different columns: item, source and label", self.long)
+        object.__setattr__(self, "long", triple)
+
+    def pick(self, names: Sequence[str]) -> list[str]:
+        """Return the chosen ones among the names of all sources."""
+        unknown = [name for name in (*(self.sources or ()), *self.ignore) if name not in names]
+        if unknown:
+            raise VoteFileError(
+                f"No source is named {format_value(unknown[0])}; the sources are "
+                f"{format_list(names) or 'unnamed'}."
             )
-        return cls(form, item, None if sources is None else tuple(sources), tuple(ignore), gold, triple)
+        return [n for n in (names if self.sources is None else self.sources) if n not in self.ignore]
 
 
 @dataclass(frozen=True, slots=True)
@@ -241,88 +222,53 @@ def missing_id_error(row: int) -> VoteFileError:
     return VoteFileError(f"Row {row} has no item identifier.", hints=[_NO_ITEM])
 
 
-class DistinctIds:
-    """Collector of identifiers that requires them to be unique.
+def require_distinct(read: Callable[[], Iterable[Any]]) -> None:
+    """Raise VoteFileError for a repeated identifier.
 
-    Increasing integers take no memory. For others a hash of 8 bytes is kept, in a temporary file if they are
-    many; identifiers with equal hashes are compared.
-
-    Parameters
-    ----------
-    bucket : int
-        How many hashes are sorted at a time; the default takes 32 MB.
+    ``read`` returns all identifiers in blocks: lists, NumPy arrays or pyarrow arrays. Unless they are
+    increasing integers, it is called again, and 16 bytes per identifier are needed.
     """
-
-    def __init__(self, bucket: int = 1 << 22) -> None:
-        self._bucket = bucket
-        self._last: int | None = None
-        self._increasing = True
-        self._n = 0
-        self._file = temporary_file(self, 1 << 25)
-
-    def add(self, ids: Any) -> None:
-        """Add a list, a NumPy array or a pyarrow array."""
-        n = len(ids)
-        if not n:
-            return
-        numbers = _as_integers(ids)
-        if numbers is None:
-            values = ids.to_pylist() if hasattr(ids, "to_pylist") else ids
-            numbers = np.fromiter(map(hash, values), np.int64, n)
-            self._increasing = False
-        elif self._increasing:
-            after = self._last is None or int(numbers[0]) > self._last
-            self._increasing = after and bool((numbers[1:] > numbers[:-1]).all())
-            self._last = int(numbers[-1])
-        self._n += n
-        self._file.write(numbers.astype(np.int64, copy=False).tobytes())
-
-    def require_distinct(self, again: Callable[[], Iterable[Any]]) -> None:
-        """Raise VoteFileError for a repeated identifier; ``again`` yields all of them again, in blocks."""
-        if self._increasing or self._n < 2:
-            return
-        suspects: set[int] = set()
-        for bucket in self._buckets():
-            bucket.sort()
-            suspects.update(bucket[1:][bucket[1:] == bucket[:-1]][:1000].tolist())
-        if not suspects:
-            return
-        seen: set[Any] = set()
-        row = 0
-        for block in again():
-            for value in block.to_pylist() if hasattr(block, "to_pylist") else block:
-                plain = value.item() if isinstance(value, np.generic) else value
-                if hash(plain) in suspects or plain in suspects:
-                    if plain in seen:
-                        raise VoteFileError(
-                            f"Item identifiers must be unique; {format_value(plain)} occurs again on row "
-                            f"{row}.",
-                            hints=[_NO_ITEM],
-                        )
-                    seen.add(plain)
-                row += 1
-
-    def _buckets(self) -> Iterator[NDArray[np.int64]]:
-        """Yield the hashes in parts that can be sorted separately."""
-        count = np.uint64(-(-self._n // self._bucket))
-        for part in range(int(count)):
-            self._file.seek(0)
-            found = []
-            while data := self._file.read(8 * self._bucket):
-                hashes = np.frombuffer(data, np.int64)
-                if count > 1:
-                    # Fibonacci hashing, because consecutive integers must be spread as well.
-                    mixed = (hashes.view(np.uint64) * np.uint64(0x9E3779B97F4A7C15)) >> np.uint64(32)
-                    hashes = hashes[mixed % count == part]
-                found.append(hashes)
-            yield np.concatenate(found)
+    if _are_increasing(read()):
+        return
+    hashes = np.concatenate([_hashes(block) for block in read()])
+    hashes.sort()
+    suspects = set(hashes[1:][hashes[1:] == hashes[:-1]].tolist())
+    if not suspects:
+        return
+    seen: set[Any] = set()
+    values = (value for block in read() for value in _as_list(block))
+    for row, value in enumerate(values):
+        if hash(value) in suspects or value in suspects:
+            if value in seen:
+                raise VoteFileError(
+                    f"Item identifiers must be unique; {format_value(value)} occurs again on row {row}.",
+                    hints=[_NO_ITEM],
+                )
+            seen.add(value)
 
 
-def require_distinct(ids: Any) -> None:
-    """Raise VoteFileError for a repeated identifier in memory."""
-    distinct = DistinctIds()
-    distinct.add(ids)
-    distinct.require_distinct(lambda: [ids])
+def _are_increasing(blocks: Iterable[Any]) -> bool:
+    last: int | None = None
+    for block in blocks:
+        numbers = _as_integers(block)
+        if numbers is None or (numbers[1:] <= numbers[:-1]).any():
+            return False
+        if len(numbers):
+            if last is not None and int(numbers[0]) <= last:
+                return False
+            last = int(numbers[-1])
+    return True
+
+
+def _hashes(ids: Any) -> NDArray[np.int64]:
+    numbers = _as_integers(ids)
+    if numbers is None:
+        return np.fromiter(map(hash, _as_list(ids)), np.int64, len(ids))
+    return numbers.astype(np.int64, copy=False)
+
+
+def _as_list(ids: Any) -> list[Any]:
+    return ids if isinstance(ids, list) else ids.to_pylist() if hasattr(ids, "to_pylist") else ids.tolist()
 
 
 def _as_integers(ids: Any) -> NDArray[Any] | None:

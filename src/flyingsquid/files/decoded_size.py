@@ -88,7 +88,7 @@ def _pages(data: Any, chunk: Any) -> Iterator[tuple[int, int | None]]:
             encoding = values.get(2) if 5 in fields else values.get(4)
         except (IndexError, KeyError, struct.error, AttributeError, ValueError) as error:
             raise VoteFileError("The file is damaged: the header of a page cannot be read.") from error
-        if not all(type(value) is int and value >= 0 for value in (size, packed)):
+        if type(size) is not int or type(packed) is not int or size < 0 or packed < 0:
             raise VoteFileError("The file is damaged: a page must have a size of at least 0.")
         yield size, encoding
         at += packed
@@ -113,36 +113,32 @@ def _thrift_struct(data: Any, at: int, depth: int) -> tuple[dict[int, Any], int]
         raise ValueError("a struct is nested too deeply")
     fields: dict[int, Any] = {}
     number = 0
-    while True:
-        head = data[at]
+    while head := data[at]:
         at += 1
-        if not head:
-            return fields, at
         kind, step = head & 15, head >> 4
-        if step:
-            number += step
-        else:
+        number += step
+        if not step:
             number, at = _varint(data, at)
             number = (number >> 1) ^ -(number & 1)
-        fields[number], at = _thrift_value(data, at, kind, depth)
-
-
-def _thrift_value(data: Any, at: int, kind: int, depth: int) -> tuple[Any, int]:
-    if kind in (1, 2):  # a boolean is its kind
-        return kind == 1, at
-    if kind == 3:
-        return data[at], at + 1
-    if kind in (4, 5, 6):
-        value, at = _varint(data, at)
-        return (value >> 1) ^ -(value & 1), at
-    if kind == 7:
-        return None, at + 8
-    if kind == 8:
-        length, at = _varint(data, at)
-        return None, at + length
-    if kind == 12:
-        return _thrift_struct(data, at, depth - 1)
-    raise ValueError(f"type {kind} does not occur in a page header")
+        if kind in (4, 5, 6):
+            value = data[at]
+            at += 1
+            if value >= 0x80:
+                value, at = _varint(data, at - 1)
+            fields[number] = (value >> 1) ^ -(value & 1)
+        elif kind == 8:  # a string, which is skipped
+            length, at = _varint(data, at)
+            at += length
+        elif kind == 12:
+            fields[number], at = _thrift_struct(data, at, depth - 1)
+        elif kind in (
+            3,
+            7,
+        ):  # a byte or a float, which are skipped; a boolean has no value apart from its kind
+            at += 1 if kind == 3 else 8
+        elif kind not in (1, 2):
+            raise ValueError(f"type {kind} does not occur in a page header")
+    return fields, at + 1
 
 
 # ---------------------------------------------------------------------- arrow

@@ -108,7 +108,9 @@ def read_export(
         )
     question = _question(items, part, tool)
     names = list(dict.fromkeys(s for item in items for q, s, _ in item.answers if q == question))
-    kept = _kept_sources(names, spec)
+    kept = [name for name in spec.pick(names) if name != OURS or spec.sources is not None]
+    if not kept:
+        raise VoteFileError("The file contains no votes: every source is left out.")
     gold = None if spec.gold is None else _gold_of(items, question, spec.gold)
     if spec.gold is None and any(item.true_answers for item in items):
         notes.append(Note("Gold labels are not read.", (Hint("gold", "to use them", "ground_truth"),)))
@@ -172,18 +174,6 @@ def _question(items: list[_Item], part: str | None, tool: str) -> str:
             f"The {what} are {format_list(found)}.", hints=[Hint("part", "to choose one of them", found[0])]
         )
     return part
-
-
-def _kept_sources(names: list[str], spec: ColumnSpec) -> list[str]:
-    absent = [name for name in (*(spec.sources or ()), *spec.ignore) if name not in names]
-    if absent:
-        raise VoteFileError(
-            f"No source is named {format_value(absent[0])}; the sources are {format_list(names)}."
-        )
-    kept = [n for n in spec.sources or [n for n in names if n != OURS] if n not in spec.ignore]
-    if not kept:
-        raise VoteFileError("The file contains no votes: every source is left out.")
-    return kept
 
 
 def _gold_of(items: list[_Item], question: str, name: str) -> list[Any]:

@@ -20,7 +20,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, BinaryIO, TypeAlias
 
-from flyingsquid._values import format_value
+from flyingsquid._values import option_error
 from flyingsquid.exceptions import Hint, OptionError, VoteFileError, VotesError
 
 StrPath: TypeAlias = str | os.PathLike[str]
@@ -97,9 +97,7 @@ def open_input(path: StrPath) -> Input:
         return _copied(sys.stdin.buffer, "standard input")
     shown = os.fspath(path)
     if not isinstance(shown, str):
-        raise OptionError(
-            f"`path` must be a str or os.PathLike of str; got {format_value(path)}.", parameter="path"
-        )
+        raise option_error("path", "a str or os.PathLike of str", path)
     with located(shown):
         if "\0" in shown:
             raise VoteFileError("A path must not contain NUL characters.")
@@ -238,9 +236,7 @@ def compression_of_name(name: StrPath) -> str | None:
 def check_format(declared: str | None) -> None:
     """Raise OptionError for an unknown format."""
     if declared is not None and declared not in FORMATS:
-        raise OptionError(
-            f"`format` must be one of {', '.join(FORMATS)}; got {format_value(declared)}.", parameter="format"
-        )
+        raise option_error("format", f"one of {', '.join(FORMATS)}", declared)
 
 
 # ---------------------------------------------------------------------- text

@@ -11,7 +11,7 @@ from typing import Any, BinaryIO, NamedTuple, Self
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from flyingsquid._values import format_value
+from flyingsquid._values import option_error, plain_value
 from flyingsquid.exceptions import Hint, OptionError, VoteFileError
 from flyingsquid.files.inputs import StrPath, located, need_pyarrow
 from flyingsquid.files.outputs import (
@@ -85,7 +85,7 @@ class LabelWriter:
         overwrite: bool = False, id_name: str = "id", escape_formulas: bool = False,
     ) -> None:  # fmt: skip
         self.escape_formulas = escape_formulas
-        self.path, self.classes, self.overwrite = path, tuple(classes), overwrite
+        self.path, self.classes, self.overwrite = path, tuple(map(plain_value, classes)), overwrite
         self.format = label_format(path, format)
         self.n_items = 0
         shares = (f"p_{label_text(label)}" for label in self.classes)
@@ -135,10 +135,7 @@ class LabelWriter:
             )
         if n and (codes.min() < -1 or codes.max() >= n_classes):
             wrong = codes.min() if codes.min() < -1 else codes.max()
-            raise OptionError(
-                f"`labels` must be codes from -1 to {n_classes - 1}; got {format_value(wrong)}.",
-                parameter="labels",
-            )
+            raise option_error("labels", f"codes from -1 to {n_classes - 1}", wrong)
         with located(str(self.path)):
             self._sink.write(_Labels(ids, codes, shares, counts, is_tied(shares)))
         self.n_items += n
@@ -252,7 +249,9 @@ class _Columnar(_Sink):
 
     def __init__(self, file: BinaryIO, out: LabelWriter) -> None:
         self._columns, self._labels = out.columns, LabelColumns(out.classes)
-        self._sink: ColumnarFile | None = ColumnarFile(file, out.format, out.columns, encode=self._encodings)
+        self._sink: ColumnarFile | None = ColumnarFile(
+            file, out.format, out.columns, required=out.columns[2:], encode=self._encodings
+        )
         self._background = BackgroundCalls()
 
     def write(self, items: _Labels) -> None:

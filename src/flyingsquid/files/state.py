@@ -20,7 +20,7 @@ from zlib import crc32
 import numpy as np
 from numpy.typing import NDArray
 
-from flyingsquid._values import format_value
+from flyingsquid._values import format_value, plain_value
 from flyingsquid.exceptions import ModelFileError
 from flyingsquid.files.archive import (
     DTYPES,
@@ -273,8 +273,7 @@ def encode_labels(labels: tuple[Any, ...]) -> list[Scalar]:
     >>> encode_labels(("ham", 1, 1.0, True))
     ['ham', 1, 1.0, True]
     """
-    plain = (label.item() if isinstance(label, np.generic) else label for label in labels)
-    return [_check_label(label, at) for at, label in enumerate(plain)]
+    return [_check_label(plain_value(label), at) for at, label in enumerate(labels)]
 
 
 def decode_labels(values: Any) -> tuple[Scalar, ...]:

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import json
+import os
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from itertools import chain
 from typing import Any
 
@@ -18,17 +19,19 @@ from flyingsquid.files.columns import (
     CHOOSE_SOURCES,
     MOST_VALUES,
     ColumnSpec,
-    DistinctIds,
     Roles,
     assign_roles,
     free_text_error,
+    require_distinct,
     require_ids,
 )
 from flyingsquid.files.inputs import temporary_file
 from flyingsquid.files.text_tables import Block, DelimitedTable, JsonTable
-from flyingsquid.votes import REASONS, Votes
+from flyingsquid.votes import Votes
 from flyingsquid.votes.codes import ABSTAIN
 from flyingsquid.votes.conventions import MOST_DISTINCT, is_free_text, is_gold_name, is_item_name
+from flyingsquid.votes.frames import as_identifiers
+from flyingsquid.votes.longform import build_codes
 
 
 def read_table(
@@ -146,18 +149,6 @@ def _require_one_type(columns: Sequence[Sequence[Any]], names: Sequence[str]) ->
         )
 
 
-@dataclass(frozen=True, slots=True)
-class _Part:
-    """Position of a block in the temporary file: its rows, columns (gold labels last), type and offsets."""
-
-    rows: int
-    columns: int
-    dtype: str
-    at: int
-    ids_at: int
-    ids_size: int
-
-
 class Spool:
     """Votes of a text table in wide form, as small integers.
 
@@ -186,9 +177,7 @@ class Spool:
         self._columns: tuple[str, ...] = ()
         self._numbers = Numbering()
         self._file = temporary_file(self, in_memory)
-        self._parts: list[_Part] = []
-        self._ids = DistinctIds() if has_ids else None
-        self._end = 0
+        self._starts: list[int] = []
 
     def add(
         self, columns: dict[str, Sequence[Any]], ids: Sequence[Any] | None, gold: Sequence[Any] | None
@@ -196,9 +185,8 @@ class Spool:
         """Append rows of raw values. Later calls may add columns at the end."""
         every = [*columns.values(), gold] if gold is not None else list(columns.values())
         rows = len(every[0])
-        if ids is not None and self._ids is not None:
+        if ids is not None:
             require_ids(ids, self.n_items)
-            self._ids.add(ids)
         matrix = np.empty((rows, len(every)), np.uint16)
         for j, (name, column) in enumerate(zip([*columns, "gold labels"], every, strict=False)):
             matrix[:, j] = np.minimum(self._numbers.of(column), MOST_VALUES + 1)
@@ -208,14 +196,9 @@ class Spool:
                     f"{format_value(name)}.",
                     hints=[CHOOSE_SOURCES],
                 )
-        small = len(self._numbers) < 256
-        data = (matrix.astype(np.uint8) if small else matrix).tobytes()
-        text = b"" if ids is None else json.dumps(list(ids)).encode()
-        self._file.seek(self._end)
-        self._file.write(data + text)
-        dtype, after = "u1" if small else "u2", self._end + len(data)
-        self._parts.append(_Part(rows, len(every), dtype, self._end, after, len(text)))
-        self._end = after + len(text)
+        self._starts.append(self._file.seek(0, os.SEEK_END))
+        np.save(self._file, matrix.astype(np.uint8) if len(self._numbers) < 256 else matrix)
+        self._file.write(json.dumps(None if ids is None else list(ids)).encode() + b"\n")
         self.n_items += rows
 
     def finish(self, columns: tuple[str, ...], *, named: bool, picked: bool) -> None:
@@ -228,8 +211,8 @@ class Spool:
         """
         self._columns, self.n_sources = columns, len(columns)
         self.source_names = columns if named else None
-        if self._ids is not None:
-            self._ids.require_distinct(lambda: (ids for _, ids in self._blocks() if ids is not None))
+        if self.has_ids:
+            require_distinct(lambda: (ids for _, ids in self._blocks()))
         if not picked and len(self._numbers) > MOST_DISTINCT:
             self._require_few_values()
 
@@ -243,11 +226,9 @@ class Spool:
                 raise free_text_error(name, len(values), self.n_items)
 
     def _blocks(self) -> Iterator[tuple[NDArray[Any], list[Any] | None]]:
-        for part in self._parts:
-            self._file.seek(part.at)
-            data = self._file.read(part.ids_at - part.at)
-            ids = json.loads(self._file.read(part.ids_size)) if self.has_ids else None
-            yield np.frombuffer(data, part.dtype).reshape(part.rows, part.columns), ids
+        for start in self._starts:
+            self._file.seek(start)
+            yield np.load(self._file), json.loads(self._file.readline())
 
     def survey(self, exact: bool = False) -> Survey:  # noqa: ARG002  # always exact
         """Return all values that occur."""
@@ -272,35 +253,34 @@ class Spool:
     ) -> Iterator[tuple[NDArray[Any], list[Any] | None, NDArray[Any] | None]]:
         """Yield codes (n, m), identifiers and codes of gold labels, ``rows`` at a time."""
         table = coding.table(list(self._numbers))
-        codes, gold = np.empty((0, 0), coding.dtype), None
-        ids: list[Any] | None = None
-        left, size, free = self.n_items, 0, 0
-        for matrix, names in self._blocks():
-            coded, at = self._encode(table, matrix), 0
-            width = coded.shape[1] - self.has_gold  # smaller in blocks before a column appeared
-            while at < len(coded):
-                if not free:
-                    size = free = min(rows, left)
-                    codes = np.full((size, self.n_sources), ABSTAIN, coding.dtype)
-                    gold = np.full(size, ABSTAIN, coding.dtype) if self.has_gold else None
-                    ids = None if names is None else []
-                take = min(free, len(coded) - at)
-                part, to = slice(at, at + take), slice(size - free, size - free + take)
-                codes[to, :width] = coded[part, :width]
-                if gold is not None:
-                    gold[to] = coded[part, -1]
-                if ids is not None and names is not None:
-                    ids += names[part]
-                at, free, left = at + take, free - take, left - take
-                if not free:
-                    yield codes, ids, gold
+        held: list[NDArray[Any]] = []
+        ids: list[Any] = []
+        n = 0
+        for number, (matrix, names) in enumerate(self._blocks(), start=1):
+            held.append(self._encode(table, matrix, coding.dtype))
+            ids += names or ()
+            n += len(matrix)
+            is_last = number == len(self._starts)
+            if n < rows and not is_last:
+                continue
+            codes, end = np.concatenate(held), n if is_last else n - n % rows
+            for at in range(0, end, rows):
+                part, of_part = codes[at : at + rows], ids[at : at + rows] if self.has_ids else None
+                votes = np.ascontiguousarray(part[:, : self.n_sources])
+                yield votes, of_part, part[:, -1] if self.has_gold else None
+            held, ids, n = [codes[end:]], ids[end:], n - end
 
-    def _encode(self, table: NDArray[np.int16], numbers: NDArray[Any]) -> NDArray[np.int16]:
+    def _encode(self, table: NDArray[np.int16], numbers: NDArray[Any], dtype: Any) -> NDArray[Any]:
+        """Return the codes of a block, gold labels last; sources that appear later abstain."""
         codes = np.take(table, numbers)
         if codes.size and codes.min() == UNKNOWN:
             value = list(self._numbers)[int(numbers[codes == UNKNOWN].flat[0])]
             raise unknown_vote_error(value, self.find(value))
-        return codes
+        width = codes.shape[1] - self.has_gold
+        every = np.full((len(codes), self.n_sources + self.has_gold), ABSTAIN, dtype)
+        every[:, :width] = codes[:, :width]
+        every[:, self.n_sources :] = codes[:, width:]
+        return every
 
 
 # ---------------------------------------------------------------------- long form
@@ -389,37 +369,6 @@ class LongVotes:
         if codes.size and codes.min() == UNKNOWN:
             bad = list(self._values)[int(values[codes == UNKNOWN][0])]
             raise unknown_vote_error(bad, self.find(bad))
-        if self._duplicates == "error":
-            self._require_one_vote(rows, columns)
-        n_classes = len(coding.classes)
-        numbers = Votes.from_long(
-            rows, columns, codes, self._duplicates,  # type: ignore[arg-type]  # checked by from_long
-            classes=range(n_classes), names=range(self.n_sources),
-            reasons={-1 - r: reason for r, reason in enumerate(REASONS) if r},
-        )  # fmt: skip
-        return Votes(numbers.codes, coding.classes, self.source_names, _as_array(list(self._items)))
-
-    def _require_one_vote(self, rows: NDArray[Any], columns: NDArray[Any]) -> None:
-        cells = rows.astype(np.int64) * self.n_sources + columns
-        cells.sort()
-        repeated = np.flatnonzero(cells[1:] == cells[:-1])
-        if len(repeated):
-            row, column = divmod(int(cells[repeated[0]]), self.n_sources)
-            raise VoteFileError(
-                f"A source must vote at most once per item; {format_value(self.source_names[column])} votes "
-                f"more than once on item {format_value(list(self._items)[row])} ({len(repeated):,} repeated "
-                "votes in total).",
-                hints=[Hint("duplicates", "to keep the 'first', 'last' or 'majority' vote")],
-            )
-
-
-def _as_array(values: list[Any]) -> NDArray[Any]:
-    """Return identifiers as an array of integers or objects."""
-    if all(type(v) is int for v in values):
-        try:
-            return np.array(values, np.int64)
-        except OverflowError:
-            pass
-    array = np.empty(len(values), object)
-    array[:] = values
-    return array
+        names, items = self.source_names, as_identifiers(list(self._items), None)
+        matrix = build_codes(rows, columns, codes, len(coding.classes), items, names, self._duplicates)
+        return Votes(matrix, coding.classes, names, items)

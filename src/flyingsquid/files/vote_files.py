@@ -11,9 +11,9 @@ from typing import Any, Protocol
 import numpy as np
 from numpy.typing import NDArray
 
-from flyingsquid._values import format_count, format_value, is_integer, is_null
+from flyingsquid._values import format_count, format_value, is_integer, is_null, option_error
 from flyingsquid._warnings import warn_about_votes
-from flyingsquid.exceptions import Note, OptionError, VoteFileError
+from flyingsquid.exceptions import Note, VoteFileError
 from flyingsquid.files.arrays import read_npy, read_npz
 from flyingsquid.files.coding import Coding, ParseOptions, Survey, build_coding
 from flyingsquid.files.columnar import Batches, read_columnar
@@ -25,15 +25,15 @@ from flyingsquid.files.inputs import Input, StrPath, detect_format, located, ope
 from flyingsquid.files.tables import read_table
 from flyingsquid.files.text_tables import DelimitedTable, JsonTable, read_json
 from flyingsquid.votes import ABSTAIN, Votes
-from flyingsquid.votes.codes import Codes, Label, is_sparse, shown_names, stack_codes
+from flyingsquid.votes.codes import Codes, Label, is_sparse, read_names, shown_names, stack_codes
 from flyingsquid.votes.conventions import SMALL_NUMBER, find_misreadings
+from flyingsquid.votes.longform import DUPLICATES
 
 # Large chunks, because some work is done once per chunk; still only a few megabytes of codes.
 _CHUNK_CELLS, _CHUNK_ROWS = 1 << 23, 1 << 19
 # Rows that are tested for another convention of votes.
 _TESTED_ROWS = 20_000
 _TEXT_ENDINGS = (".txt", ".txt.gz", ".txt.zst")
-_DUPLICATES = ("error", "first", "last", "majority")
 
 
 class Source(Protocol):
@@ -139,11 +139,12 @@ class VoteFile:
 
     def __iter__(self) -> Iterator[VoteChunk]:
         with located(self.path):
+            read_names(self.names, self.n_sources)
             start = 0
             for codes, ids, gold in self._source.chunks(self._coding, self.chunk_rows):
                 n = codes.shape[0]
                 items = ids if ids is not None and is_sparse(codes) else None
-                votes = Votes(codes, self.classes, self.names, items)
+                votes = Votes._checked(codes, self.classes, self.names, items)
                 yield VoteChunk(votes, np.arange(start, start + n) if ids is None else ids, gold)
                 start += n
 
@@ -271,22 +272,16 @@ def open_votes(
     ...     print(list(chunk.ids), chunk.votes.codes.tolist())
     ['a', 'b'] [[1, -1], [0, 0]]
     """
-    columns = ColumnSpec.read(form=form, item=item, sources=sources, ignore=ignore, gold=gold, long=long)
-    values = ParseOptions.read(classes, abstain, signed, reasons, normalize=normalize)
-    if duplicates not in _DUPLICATES:
-        raise OptionError(
-            f"`duplicates` must be one of {', '.join(_DUPLICATES)}; got {format_value(duplicates)}.",
-            parameter="duplicates",
-        )
-    if not is_integer(max_decoded_bytes) or max_decoded_bytes < 1:
-        raise OptionError(
-            f"`max_decoded_bytes` must be an int >= 1; got {format_value(max_decoded_bytes)}.",
-            parameter="max_decoded_bytes",
-        )
-    if chunk_rows is not None and chunk_rows < 1:
-        raise OptionError(
-            f"`chunk_rows` must be an int >= 1; got {format_value(chunk_rows)}.", parameter="chunk_rows"
-        )
+    columns = ColumnSpec(form, item, sources, ignore, gold, long)  # type: ignore[arg-type]  # made tuples
+    values = ParseOptions.read(classes, abstain, signed, reasons, normalize)
+    if duplicates not in DUPLICATES:
+        raise option_error("duplicates", f"one of {', '.join(DUPLICATES)}", duplicates)
+    for name, number in (
+        ("max_decoded_bytes", max_decoded_bytes),
+        ("chunk_rows", 1 if chunk_rows is None else chunk_rows),
+    ):
+        if not is_integer(number) or number < 1:
+            raise option_error(name, "an int >= 1", number)
     given = open_input(path)
     with located(given.shown):
         found = detect_format(given, format)

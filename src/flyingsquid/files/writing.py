@@ -13,7 +13,7 @@ from typing import Any, BinaryIO, Self
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from flyingsquid._values import format_count, format_value, is_null
+from flyingsquid._values import format_count, format_value, option_error
 from flyingsquid.exceptions import Hint, OptionError, VoteFileError
 from flyingsquid.files.arrays import MARK
 from flyingsquid.files.columns import Form
@@ -36,6 +36,7 @@ from flyingsquid.files.outputs import (
 from flyingsquid.files.state import encode_labels
 from flyingsquid.files.vote_files import VoteChunk, VoteFile, join_chunks
 from flyingsquid.votes import REASONS, Votes
+from flyingsquid.votes.arguments import read_gold
 from flyingsquid.votes.codes import ABSTAIN, Label, is_sparse, marked_cells, stack_codes
 from flyingsquid.votes.conventions import is_item_name
 
@@ -108,7 +109,7 @@ def write_votes(
         raise VoteFileError("There are no votes to write.", path=os.fspath(path))
     found = "wrench" if format is None and Path(path).is_dir() else output_format(path, format, FORMATS)
     if form not in (None, "wide", "long"):
-        raise OptionError(f'`form` must be "wide" or "long"; got {format_value(form)}.', parameter="form")
+        raise option_error("form", '"wide" or "long"', form)
     if form == "long" and found in ("npy", "npz", "json", "wrench", *TOOLS):
         raise OptionError(f'`form` must be "wide" for {found} files; got "long".', parameter="form")
     long = form == "long" or (form is None and first.votes.is_sparse)
@@ -176,26 +177,8 @@ def _chunks(votes: Any, ids: ArrayLike | None, gold: ArrayLike | None) -> Iterat
         raise OptionError(
             f"`ids` must have the shape ({votes.n_items},); got {known.shape}.", parameter="ids"
         )
-    yield VoteChunk(votes, known, None if gold is None else _gold_codes(gold, votes))
-
-
-def _gold_codes(gold: ArrayLike, votes: Votes) -> NDArray[Any]:
-    labels = list(np.asarray(gold, object))
-    position = {label: k for k, label in enumerate(votes.classes)}
-    if len(labels) != votes.n_items:
-        raise OptionError(
-            f"`gold` must have {format_count(votes.n_items, 'label')}; got {len(labels)}.", parameter="gold"
-        )
-    codes = []
-    for row, label in enumerate(labels):
-        unknown = is_null(label) or (label == -1 and -1 not in position)
-        if not unknown and label not in position:
-            raise OptionError(
-                f"`gold` must contain classes or None; got {format_value(label)} (row {row}).",
-                parameter="gold",
-            )
-        codes.append(-1 if unknown else position[label])
-    return np.array(codes, np.int64)
+    codes = None if gold is None else read_gold(gold, votes.classes, votes.n_items, "gold")
+    yield VoteChunk(votes, known, codes)
 
 
 @dataclass(frozen=True, slots=True)

@@ -12,7 +12,7 @@ from scipy.special import expit
 from flyingsquid.votes.codes import FEW_CLASSES, Codes, OneHot
 from flyingsquid.votes.grid import PatternGrid
 from flyingsquid.votes.patterns import by_pattern
-from flyingsquid.votes.tallies import class_sums
+from flyingsquid.votes.tallies import class_sums, has_votes
 
 Array = NDArray[np.float64]
 _CHUNK_CELLS = 1 << 21
@@ -113,10 +113,9 @@ def mixture_posterior(
 
     def posterior(rows: Codes) -> Array:
         if mixture.is_weights_only:
-            sums, has_votes = class_sums(rows, mixture.weights)
-            answer = _shares(sums, mixture.prior)
-            if not has_votes.all():
-                answer[~has_votes] = mixture.without_votes
+            answer, voted = _shares(class_sums(rows, mixture.weights), mixture.prior), has_votes(rows)
+            if not voted.all():
+                answer[~voted] = mixture.without_votes
             return answer[:, None]
         answer = np.empty((rows.shape[0], 1, n_classes))
         step = max(1, _CHUNK_CELLS // max(m, n_classes))

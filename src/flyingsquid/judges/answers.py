@@ -17,7 +17,8 @@ from typing import Any, Literal, TypeAlias, get_args
 from flyingsquid._values import format_value
 from flyingsquid.exceptions import OptionError
 from flyingsquid.votes.codes import ABSTAIN, Label
-from flyingsquid.votes.scores import Bins, Threshold, as_float, read_scores
+from flyingsquid.votes.encode import as_float
+from flyingsquid.votes.scores import Bins, Threshold, read_scores
 
 Pick: TypeAlias = Literal["only", "first", "last"]
 

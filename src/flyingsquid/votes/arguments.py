@@ -12,7 +12,7 @@ from numpy.typing import ArrayLike, NDArray
 from flyingsquid._values import format_count, format_list, format_value
 from flyingsquid.exceptions import VotesError
 from flyingsquid.votes.codes import ABSTAIN, Label
-from flyingsquid.votes.encode import Convention, as_column, encode
+from flyingsquid.votes.encode import Convention, as_column, encode, read_array
 from flyingsquid.votes.votes import Votes
 
 
@@ -22,7 +22,7 @@ def read_task_gold(y: Any, classes: tuple[Label, ...], shape: tuple[int, int], w
     if n_tasks == 1:
         column = y[:, 0] if getattr(y, "shape", None) == (n_items, 1) else y
         return read_gold(column, classes, n_items, what)[:, None]
-    table = _as_array(
+    table = read_array(
         y, what, f"an array of {format_count(n_items, 'item')} and {format_count(n_tasks, 'task')}"
     )
     if table.shape != shape:
@@ -44,13 +44,6 @@ def read_gold(y: Any, classes: tuple[Label, ...], n_items: int, what: str) -> ND
     convention = Convention(unknown, classes, advice="Pass None for items without a label")
     codes, _ = encode(gold[:, None], convention, lambda row, _: f"{what}[{row}]")
     return np.asarray(codes[:, 0])
-
-
-def _as_array(values: Any, name: str, constraint: str) -> NDArray[Any]:
-    try:
-        return np.asanyarray(values)
-    except Exception as error:  # user objects may raise any exception
-        raise VotesError(f"`{name}` must be {constraint}; reading it failed: {error}") from error
 
 
 # ---------------------------------------------------------------------- values by item identifier
@@ -163,7 +156,7 @@ def read_weights(sample_weight: ArrayLike, n_items: int) -> NDArray[Any]:
     VotesError
         If there is not one finite number >= 0 per item, or the sum is 0.
     """
-    given = _as_array(sample_weight, "sample_weight", "a sequence of numbers")
+    given = read_array(sample_weight, "sample_weight", "a sequence of numbers")
     if given.dtype.kind not in "iufb" or np.ma.is_masked(given):
         raise VotesError(
             f"`sample_weight` must be numbers without masked cells; got an array of type {given.dtype}."
@@ -210,7 +203,7 @@ def read_lengths(lengths: Any, n_rows: int) -> NDArray[np.intp]:
     """
     if lengths is None:
         return np.array([n_rows], np.intp)
-    given = _as_array(lengths, "lengths", "a list of integers")
+    given = read_array(lengths, "lengths", "a list of integers")
     if given.ndim != 1 or not given.size:
         raise VotesError(
             f"`lengths` must be a list with the number of rows of each sequence, or None for one sequence of "

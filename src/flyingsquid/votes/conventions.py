@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 from dataclasses import dataclass
+from itertools import zip_longest
 from typing import Any, Literal
 
 import numpy as np
@@ -59,13 +60,21 @@ def find_long_columns(names: Sequence[str], item: str | None = None) -> tuple[st
     >>> find_long_columns(["task", "worker", "label"]), find_long_columns(["id", "links", "short"])
     (('task', 'worker', 'label'), None)
     """
-    found: list[str] = []
-    for known in (ITEM_NAMES - {""}, SOURCE_NAMES, LABEL_NAMES):
-        hits = [name for name in names if name.strip().lower() in known and name not in found]
-        if not hits:
-            return None
-        found.append(item if not found and item is not None else hits[0])
-    return found[0], found[1], found[2]
+    found = find_roles(names, (ITEM_NAMES, SOURCE_NAMES, LABEL_NAMES))
+    if any(name is None for name in found):
+        return None
+    return str(found[0] if item is None else item), str(found[1]), str(found[2])
+
+
+def find_roles(
+    names: Sequence[str], usual: Sequence[frozenset[str]], given: Sequence[str | None] = ()
+) -> list[str | None]:
+    """Return a different column for each role: the given one, or the first with a usual name, or None."""
+    found: list[str | None] = []
+    for known, own in zip_longest(usual, given):
+        free = (n for n in names if n.strip().lower() in known - {""} and n not in found)
+        found.append(next(free, None) if own is None else own)
+    return found
 
 
 def find_item_column(

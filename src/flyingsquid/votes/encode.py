@@ -12,7 +12,16 @@ from typing import Any, NoReturn
 import numpy as np
 from numpy.typing import NDArray
 
-from flyingsquid._values import format_count, format_list, format_value, is_integer, is_null, is_one_of
+from flyingsquid._values import (
+    format_count,
+    format_list,
+    format_value,
+    is_integer,
+    is_null,
+    is_one_of,
+    option_error,
+    plain_value,
+)
 from flyingsquid.exceptions import OptionError, VotesError
 from flyingsquid.votes.codes import ABSTAIN, MOST_CLASSES, REASONS, Label, code_of_reason, smallest_dtype
 from flyingsquid.votes.conventions import infer_integer_classes, is_missing_text, normalize_label
@@ -54,9 +63,7 @@ class Convention:
     ) -> Convention:
         """Check arguments of a user; a collection of ``abstain`` values means each of them."""
         if reasons is not None and not isinstance(reasons, Mapping):
-            raise OptionError(
-                f"`reasons` must be a mapping from values to reasons; got {format_value(reasons)}."
-            )
+            raise option_error("reasons", "a mapping from values to reasons", reasons)
         for value, reason in (reasons or {}).items():
             if not is_one_of(reason, REASONS):
                 known = ", ".join(REASONS)
@@ -129,7 +136,7 @@ def _read_classes(
     if len(labels) < 2:
         raise OptionError(f"`classes` must have at least two labels; got {format_value(list(labels))}.")
     if len(set(labels)) < len(labels):
-        raise OptionError(f"`classes` must be unique; got {format_value(list(labels))}.")
+        raise option_error("classes", "unique", list(labels))
     for value in (abstain, *reasons):
         if value is not None and any(equal(value, label) for label in labels):
             raise OptionError(
@@ -141,7 +148,7 @@ def _read_classes(
 
 def _as_tuple(classes: Iterable[Label]) -> tuple[Label, ...]:
     try:
-        labels = tuple(c.item() if isinstance(c, np.generic) else c for c in classes)
+        labels = tuple(map(plain_value, classes))
         hash(labels)
     except Exception as error:  # user objects may raise any exception
         raise OptionError(
@@ -174,22 +181,22 @@ def in_column(names: Sequence[str] | None) -> Locate:
     return locate
 
 
-def undo_text_coercion(values: Any, array: NDArray[Any]) -> NDArray[Any]:
-    """Return ``array``, or the objects of a list whose numbers and None NumPy turned into strings."""
-    if isinstance(values, (list, tuple)) and array.dtype.kind in "US":
-        return np.array(values, dtype=object)
-    return array
+def read_array(values: Any, what: str, constraint: str) -> NDArray[Any]:
+    """Return user data as an array; raise VotesError if NumPy cannot read it."""
+    if isinstance(values, np.ndarray):
+        return values
+    try:
+        array = np.asanyarray(values)
+        if isinstance(values, (list, tuple)) and array.dtype.kind in "US":
+            return np.array(values, dtype=object)  # numbers and None next to strings became strings
+        return array
+    except Exception as error:  # user objects may raise any exception
+        raise VotesError(f"`{what}` must be {constraint}; reading it failed: {error}") from error
 
 
 def as_matrix(values: Any, what: str = "votes") -> NDArray[Any]:
     """Return a matrix of shape (n, m), n and m at least 1."""
-    if isinstance(values, np.ndarray):
-        array: NDArray[Any] = values
-    else:
-        try:
-            array = undo_text_coercion(values, np.asanyarray(values))
-        except Exception as error:  # user objects may raise any exception
-            raise VotesError(f"`{what}` must be a rectangular matrix; reading it failed: {error}") from error
+    array = read_array(values, what, "a rectangular matrix")
     if array.ndim == 0:
         files = " Read files with fs.files.open_votes." if isinstance(values, (str, os.PathLike)) else ""
         raise VotesError(
@@ -208,25 +215,11 @@ def as_matrix(values: Any, what: str = "votes") -> NDArray[Any]:
     return array
 
 
-def as_stack(values: Any) -> NDArray[Any]:
-    """Return answers as an array of any number of dimensions, at least one item."""
-    try:
-        array = undo_text_coercion(values, np.asanyarray(values))
-    except Exception as error:  # user objects may raise any exception
-        raise VotesError(f"`answers` must be a rectangular array; reading it failed: {error}") from error
-    if not array.size:
-        raise VotesError(f"`answers` must have at least one item and one judge; got shape {array.shape}.")
-    return array
-
-
 def as_column(values: Any, what: str) -> NDArray[Any]:
     """Return a flat sequence of labels or identifiers, shape (n,), missing ones as None, NaN or masked."""
     if hasattr(values, "to_pylist"):  # pyarrow; its NumPy conversion loses nulls of dictionaries
         values = values.to_pylist()
-    try:
-        array = undo_text_coercion(values, np.asanyarray(values))
-    except Exception as error:  # user objects may raise any exception
-        raise VotesError(f"`{what}` must be one-dimensional; reading it failed: {error}") from error
+    array = read_array(values, what, "one-dimensional")
     if array.ndim != 1:
         raise VotesError(f"`{what}` must be one-dimensional; got shape {array.shape}.")
     return array
@@ -437,7 +430,7 @@ def _infer_classes(
     )
 
 
-def _as_float(number: Any) -> float:
+def as_float(number: Any) -> float:
     """Return a number as a float; infinity for integers beyond all floats."""
     try:
         return float(number)
@@ -448,7 +441,7 @@ def _as_float(number: Any) -> float:
 def _infer_numbers(
     values: list[Any], votes: list[int], index: NDArray[np.integer], convention: Convention, locate: Locate
 ) -> list[Label]:
-    numbers = np.array([_as_float(values[at]) for at in votes])
+    numbers = np.array([as_float(values[at]) for at in votes])
     fractions = numbers != np.rint(numbers)
     if fractions.any():
         odd = votes[int(np.argmax(fractions))]
@@ -496,8 +489,7 @@ def _refuse(value: Any, bad: NDArray[np.bool_], convention: Convention, locate: 
 
 def plain_number(value: Any) -> Any:
     """Return a Python value for a NumPy scalar, and a number for a Decimal."""
-    if isinstance(value, np.generic):
-        return value.item()
+    value = plain_value(value)
     if isinstance(value, Decimal) and value.is_finite():
         return int(value) if value == value.to_integral_value() else float(value)
     return value

@@ -27,6 +27,7 @@ from flyingsquid.votes.conventions import (
     find_item_column,
     find_long_columns,
     find_other_columns,
+    find_roles,
     is_gold_name,
     is_item_name,
 )
@@ -117,10 +118,8 @@ def _vote_columns(table: Any, item: str | bool | None) -> tuple[str | bool | Non
     if item is None:
         first = [_plain_values(head[:, j]) for j in range(len(names))]
         item, _ = find_item_column(names, [n for n in names if not is_gold_name(n)], first)
-    elif isinstance(item, str) and item not in names:
-        raise VotesError(
-            f"`item` must be a column, such as {format_list(names, 5)}; got {format_value(item)}."
-        )
+    elif isinstance(item, str):
+        _require_column("item", item, names)
     rest = [j for j, name in enumerate(names) if name != item]
     gold = [names[j] for j in rest if is_gold_name(names[j])]
     distinct = [set(_plain_values(head[:, j])) - {None} for j in rest]
@@ -219,19 +218,14 @@ def read_long(
     """Return items, sources and labels of a table with one row per vote."""
     table = _table(frame)
     names = [str(name) for name in table.columns]
-    chosen: list[str] = []
-    for option, given, usual in (
-        ("item", item, ITEM_NAMES - {""}),
-        ("source", source, SOURCE_NAMES),
-        ("label", label, LABEL_NAMES),
-    ):
-        free = (name for name in names if name.strip().lower() in usual and name not in chosen)
-        name = next(free, None) if given is None else given
+    chosen = find_roles(names, (ITEM_NAMES, SOURCE_NAMES, LABEL_NAMES), (item, source, label))
+    for option, name in zip(("item", "source", "label"), chosen, strict=True):
         _require_column(option, name, names)
-        chosen.append(str(name))
     if len(set(chosen)) < 3:
-        raise VotesError(f"`item`, `source` and `label` must be different columns; got {', '.join(chosen)}.")
-    columns = [table[:, names.index(name)] for name in chosen]
+        raise VotesError(
+            f"`item`, `source` and `label` must be different columns; got {', '.join(map(str, chosen))}."
+        )
+    columns = [table[:, names.index(str(name))] for name in chosen]
     plain = Convention(abstain=None)
     items, sources, labels = (
         _numbers([c], plain)[:, 0] if c.dtype.is_integer() or c.dtype == nw.Boolean else _objects(c)

@@ -9,12 +9,13 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 from scipy.sparse import csr_array, issparse
 
-from flyingsquid._values import format_count, format_list, format_value, is_null, is_one_of
-from flyingsquid.exceptions import OptionError, VotesError
+from flyingsquid._values import format_count, format_list, format_value, is_null, is_one_of, option_error
+from flyingsquid.exceptions import Hint, VotesError
 from flyingsquid.votes.codes import ABSTAIN, Label, shown_names, smallest_dtype
 from flyingsquid.votes.encode import Convention, as_column, encode, in_column
 
-_POLICIES = ("error", "first", "last", "majority")
+DUPLICATES = ("error", "first", "last", "majority")
+"""What to do with several votes of a source on an item."""
 
 
 def read(
@@ -26,10 +27,8 @@ def read(
     declared: list[Any] | None = None,
 ) -> tuple[csr_array, tuple[Label, ...], tuple[str, ...], NDArray[Any]]:
     """Return sparse codes, classes, source names and item identifiers of triples."""
-    if not is_one_of(duplicates, _POLICIES):
-        raise OptionError(
-            f"`duplicates` must be one of {', '.join(_POLICIES)}; got {format_value(duplicates)}."
-        )
+    if not is_one_of(duplicates, DUPLICATES):
+        raise option_error("duplicates", f"one of {', '.join(DUPLICATES)}", duplicates)
     item, source, label = (
         as_column(x, what) for x, what in ((items, "items"), (sources, "sources"), (labels, "labels"))
     )
@@ -50,12 +49,11 @@ def read(
         names, column = _declared_sources(names, column, declared)
 
     def locate(entry: int, _: int) -> str:
-        return f"entry {entry}, item {format_value(_plain(item[entry]))}, source {names[column[entry]]!r}"
+        return f"entry {entry}, item {format_value(item[entry])}, source {names[column[entry]]!r}"
 
     codes, classes = encode(label[:, None], convention, locate)
-    keep = _without_duplicates(row, column, codes[:, 0], duplicates, item_ids, names)
-    shape = (len(item_ids), len(names))
-    return _build(row[keep], column[keep], codes[keep, 0], classes, shape), classes, names, item_ids
+    matrix = build_codes(row, column, codes[:, 0], len(classes), item_ids, names, duplicates)
+    return matrix, classes, names, item_ids
 
 
 def declared_names(names: Any) -> list[Any]:
@@ -95,23 +93,25 @@ def read_sparse(
         )
     codes = values.astype(np.int64) - 1
     classes = convention.classes or tuple(range(max(2, int(codes.max(initial=0)) + 1)))
-    shown = shown_names(names, matrix.shape[1])
-    keep = _without_duplicates(row, column, codes, "error", np.arange(matrix.shape[0]), shown)
-    return _build(row[keep], column[keep], codes[keep], classes, matrix.shape), classes
+    items, sources = range(matrix.shape[0]), shown_names(names, matrix.shape[1])
+    return build_codes(row, column, codes, len(classes), items, sources, "error"), classes
 
 
-def _build(
+def build_codes(
     row: NDArray[Any],
     column: NDArray[Any],
     codes: NDArray[Any],
-    classes: tuple[Label, ...],
-    shape: tuple[int, int],
+    n_classes: int,
+    items: Sequence[Any] | NDArray[Any],
+    names: Sequence[str],
+    duplicates: str,
 ) -> csr_array:
-    stored = codes != ABSTAIN
-    row, column, codes = row[stored], column[stored], codes[stored]
-    entries = np.where(codes >= 0, codes.astype(np.int64) + 1, codes)
-    entries = entries.astype(smallest_dtype(len(classes) + 1))
-    matrix = csr_array((entries, (row, column)), shape=shape)
+    """Return sparse codes of triples (row, column, code); ``items`` and ``names`` identify them in errors."""
+    keep = _without_duplicates(row, column, codes, duplicates, items, names)
+    keep = keep[codes[keep] != ABSTAIN]
+    row, column, codes = row[keep], column[keep], codes[keep]
+    entries = np.where(codes >= 0, codes.astype(np.int64) + 1, codes).astype(smallest_dtype(n_classes + 1))
+    matrix = csr_array((entries, (row, column)), shape=(len(items), len(names)))
     matrix.sort_indices()
     return matrix
 
@@ -154,7 +154,7 @@ def _without_duplicates(
     column: NDArray[Any],
     codes: NDArray[Any],
     policy: str,
-    item_ids: NDArray[Any],
+    items: Sequence[Any] | NDArray[Any],
     names: Sequence[str],
 ) -> NDArray[np.intp]:
     """Return positions of the triples to keep, at most one for each item and source."""
@@ -167,10 +167,11 @@ def _without_duplicates(
     several = np.flatnonzero(ends - starts > 1)
     if policy == "error":
         at = order[starts[several[0]]]
-        more = f" ({len(several) - 1:,} more such cells)" if len(several) > 1 else ""
         raise VotesError(
-            f"Source {format_value(names[column[at]])} votes more than once on item "
-            f'{format_value(_plain(item_ids[row[at]]))}{more}. Pass duplicates="first", "last" or "majority".'
+            f"A source must vote at most once per item; {format_value(names[column[at]])} votes more than "
+            f"once on item {format_value(items[row[at]])} "
+            f"({format_count(len(cell) - len(starts), 'repeated vote')} in total).",
+            hints=[Hint("duplicates", "to keep the 'first', 'last' or 'majority' vote")],
         )
     if policy == "last":
         return order[ends - 1]
@@ -188,7 +189,3 @@ def _most_frequent(positions: NDArray[np.intp], codes: NDArray[Any]) -> np.intp:
     _, first, counts = np.unique(codes[votes], return_index=True, return_counts=True)
     best = np.lexsort((first, -counts))[0]
     return votes[first[best]]
-
-
-def _plain(value: Any) -> Any:
-    return value.item() if isinstance(value, np.generic) else value

@@ -116,6 +116,7 @@ def pattern_counts(codes: NDArray[Any], n_classes: int, weights: NDArray[Any] | 
     return counts
 
 
+@lru_cache(8)
 def all_patterns(n_sources: int, n_classes: int) -> NDArray[Any]:
     """Return every possible row of codes, shape (n_patterns, m); row r has the number r.
 
@@ -127,6 +128,7 @@ def all_patterns(n_sources: int, n_classes: int) -> NDArray[Any]:
     digit = np.arange(-1, n_classes)[:, None]
     for j in range(n_sources):
         patterns[:, j].reshape(-1, radix, radix**j)[...] = digit
+    patterns.flags.writeable = False  # shared by all callers
     return patterns
 
 
@@ -227,10 +229,13 @@ def compressed(
 def counted_codes(
     codes: NDArray[Any], n_classes: int, weights: NDArray[Any] | None = None
 ) -> tuple[NDArray[Any], NDArray[Any]]:
-    """Return distinct rows of dense ``codes`` (n, m) in a fixed order, and how often each counts."""
+    """Return distinct rows of dense ``codes`` (n, m) in a fixed order, and how often each counts.
+
+    Rows whose ``weights`` of shape (n,) add up to 0 may be left out.
+    """
     m = codes.shape[1]
-    if weights is None and n_patterns(m, n_classes) <= _TABLE_PATTERNS:
-        histogram = pattern_counts(codes, n_classes)
+    if n_patterns(m, n_classes) <= _TABLE_PATTERNS:
+        histogram = pattern_counts(codes, n_classes, weights)
         present = np.flatnonzero(histogram)
         return all_patterns(m, n_classes)[present], histogram[present]
     rows, times, inverse = distinct_codes(codes, n_classes)

@@ -16,7 +16,7 @@ from flyingsquid._values import can_be_iterated, format_count, format_value, is_
 from flyingsquid.exceptions import FlyingSquidError, IncompatibleError, OptionError, VotesError
 from flyingsquid.votes import frames
 from flyingsquid.votes.codes import ABSTAIN, Label, read_names, require_same
-from flyingsquid.votes.encode import Convention, undo_text_coercion
+from flyingsquid.votes.encode import Convention, read_array
 from flyingsquid.votes.longform import declared_names
 from flyingsquid.votes.votes import Votes
 
@@ -97,10 +97,7 @@ def _refuse_other_types(data: Any) -> None:
 
 def _flatten_tasks(data: Any, tasks: tuple[int, int] | None) -> Any:
     if getattr(data, "ndim", None) is None and _is_nested(data):
-        try:
-            data = np.asarray(data)
-        except ValueError as error:
-            raise VotesError(f"`votes` must be a rectangular array; reading it failed: {error}") from error
+        data = read_array(data, "votes", "a rectangular array")
     if getattr(data, "ndim", 2) != 3:
         return data
     if tasks is None:
@@ -141,16 +138,13 @@ def one_row(data: Any, names: tuple[str, ...] | None) -> Any:
         data = [by_name[name] for name in names or by_name]
     elif hasattr(data, "to_pylist"):  # pyarrow, whose NumPy conversion loses nulls
         data = data.to_pylist()
-    try:
-        array = np.asanyarray(data)
-    except Exception as error:  # user objects may raise any exception
-        raise VotesError(f"The votes on one item must be a sequence; reading it failed: {error}") from error
+    array = read_array(data, "votes", "a sequence, one vote per source")
     if array.ndim not in (1, 2):
         raise VotesError(
             "The votes on one item must be one-dimensional, with one vote per source; got "
             f"{format_value(data) if array.ndim == 0 else f'shape {array.shape}'}."
         )
-    return undo_text_coercion(data, array)[None, :] if array.ndim == 1 else data
+    return array[None, :] if array.ndim == 1 else data
 
 
 def labels_in(data: Any) -> set[Any]:
@@ -163,8 +157,8 @@ def labels_in(data: Any) -> set[Any]:
         values = [value for column in frames.columns_of(data) for value in column]
     else:
         try:
-            array = undo_text_coercion(data, np.ma.asanyarray(data))
-        except Exception:  # not a matrix, which is refused when it is read
+            array = read_array(data, "votes", "a rectangular array")
+        except VotesError:  # not a matrix, which is refused when it is read
             return set()
         values = np.ma.compressed(array.ravel()).tolist()
     whole = (int(v) if isinstance(v, float) and v.is_integer() else v for v in values if not is_null(v))

@@ -18,10 +18,12 @@ from flyingsquid.votes.codes import read_names, shown_names
 from flyingsquid.votes.conventions import (
     ITEM_NAMES,
     SOURCE_NAMES,
+    find_roles,
     is_gold_name,
     is_item_name,
     is_missing_text,
 )
+from flyingsquid.votes.encode import read_array
 from flyingsquid.votes.scores import score_array
 
 SCORE_NAMES = frozenset({"score", "rating", "value", "points", "grade"})
@@ -100,7 +102,7 @@ def read_score_table(
         return _read_columns(*_columns_of(scores), fitted=fitted)
     if isinstance(scores, Scores):
         return scores
-    array = _as_array(scores)
+    array = read_array(scores, "scores", "a rectangular array")
     if array.ndim not in (2, 3) or 0 in array.shape:
         raise VotesError(
             "`scores` must have one row per item and one column per source, (n, m), or repeats as a third "
@@ -110,13 +112,6 @@ def read_score_table(
     values = _as_floats(array, lambda at: f"scores{list(at)}")
     values = values if values.ndim == 3 else values[:, :, None]
     return Scores(values, read_names(names, values.shape[1]))
-
-
-def _as_array(scores: Any) -> NDArray[Any]:
-    try:
-        return np.asanyarray(scores)
-    except Exception as error:  # user objects may raise any exception
-        raise VotesError(f"`scores` must be a rectangular array; reading it failed: {error}") from error
 
 
 def _as_floats(array: NDArray[Any], locate: Any) -> NDArray[np.float64]:
@@ -205,11 +200,7 @@ def _parsed(cell: Any) -> Any:
 
 def _find_long(names: list[str]) -> tuple[str, str, str, str | None] | None:
     """Return the columns of items, sources, scores and repeats, if there are the first three."""
-    found: list[str | None] = []
-    for known in (ITEM_NAMES - {""}, SOURCE_NAMES, SCORE_NAMES, REPEAT_NAMES):
-        hits = [name for name in names if name.strip().lower() in known and name not in found]
-        found.append(hits[0] if hits else None)
-    item, source, score, repeat = found
+    item, source, score, repeat = find_roles(names, (ITEM_NAMES, SOURCE_NAMES, SCORE_NAMES, REPEAT_NAMES))
     return None if item is None or source is None or score is None else (item, source, score, repeat)
 
 

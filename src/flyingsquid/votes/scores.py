@@ -13,11 +13,11 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.sparse import issparse
 
-from flyingsquid._values import format_count, format_list, format_value, is_integer, is_null
+from flyingsquid._values import format_count, format_list, format_value, is_integer, is_null, option_error
 from flyingsquid.exceptions import OptionError, VotesError
 from flyingsquid.votes import frames
 from flyingsquid.votes.codes import ABSTAIN, Label, read_names, smallest_dtype
-from flyingsquid.votes.encode import Convention, Locate, as_matrix, in_column, without_mask
+from flyingsquid.votes.encode import Convention, Locate, as_float, as_matrix, in_column, without_mask
 
 Threshold: TypeAlias = float | tuple[float, float]
 """One number, or (low, high) with no vote in between."""
@@ -116,7 +116,7 @@ def score_bins(
     {'a': [0.6], 'b': [3.0]}
     """
     if not is_integer(n_bins) or n_bins < 2:
-        raise OptionError(f"`n_bins` must be an integer >= 2; got {format_value(n_bins)}.")
+        raise option_error("n_bins", "an integer >= 2", n_bins)
     columns, found = _read_columns(scores, names)
     edges = [_even_edges(column, int(n_bins), _source(found, j)) for j, column in enumerate(columns)]
     return edges if found is None else dict(zip(found, edges, strict=True))
@@ -204,14 +204,6 @@ def is_score(value: Any) -> bool:
     return isinstance(value, (Real, Decimal)) and not isinstance(value, bool)
 
 
-def as_float(value: Any) -> float:
-    """Return a number as a float."""
-    try:
-        return float(value)
-    except OverflowError:  # an integer beyond all floats is beyond every threshold
-        return float("inf") if value > 0 else float("-inf")
-
-
 # ---------------------------------------------------------------------- options
 
 
@@ -266,10 +258,7 @@ def _by_source(given: Any, names: Names, n_sources: int, option: str) -> list[An
     if by_name is None:
         entries = _as_list(given)
         if entries is None:
-            raise OptionError(
-                f"`{option}` must be one entry for all sources, a list or a mapping; got "
-                f"{format_value(given)}."
-            )
+            raise option_error(option, "one entry for all sources, a list or a mapping", given)
         if len(entries) != n_sources:
             is_pair = option == "thresholds" and len(entries) == 2
             hint = " Pass a tuple for one pair (low, high) for all sources." if is_pair else ""
@@ -312,10 +301,7 @@ def _read_labels(classes: Iterable[Label] | None, n_classes: int) -> tuple[Label
         return tuple(range(n_classes))
     labels = Convention.read(None, classes, None).classes or ()
     if len(labels) != n_classes:
-        raise OptionError(
-            f"`classes` must be {format_count(n_classes, 'label')}, lowest first; got "
-            f"{format_value(list(labels))}."
-        )
+        raise option_error("classes", f"{format_count(n_classes, 'label')}, lowest first", list(labels))
     return labels
 
 

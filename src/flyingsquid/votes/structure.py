@@ -12,7 +12,15 @@ from typing import Any, TypeAlias
 import numpy as np
 from numpy.typing import NDArray
 
-from flyingsquid._values import can_be_iterated, format_count, format_list, format_value, is_integer, is_null
+from flyingsquid._values import (
+    can_be_iterated,
+    format_count,
+    format_list,
+    format_value,
+    is_integer,
+    is_null,
+    plain_value,
+)
 from flyingsquid.exceptions import VotesError
 
 Level: TypeAlias = str | int | None
@@ -79,7 +87,7 @@ def _read_level(name: str, value: Any) -> Level:
     """Return a plain string or integer; False and True become 0 and 1."""
     if is_null(value):
         return None
-    plain = value.item() if isinstance(value, np.generic) else value
+    plain = plain_value(value)
     if isinstance(plain, (bool, int)) or (isinstance(plain, float) and plain.is_integer()):
         return int(plain)  # pandas stores integers next to missing values as floats
     if isinstance(plain, str):

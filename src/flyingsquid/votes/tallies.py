@@ -45,22 +45,7 @@ def class_counts(codes: Codes, n_classes: int) -> Array:
     >>> class_counts(np.array([[0, 1, 1], [-1, -1, -1]]), 2).tolist()
     [[1.0, 2.0], [0.0, 0.0]]
     """
-    n, m = codes.shape
-    if isinstance(codes, csr_array):
-        item, _, vote = sparse_votes(codes)
-        return np.bincount(item * n_classes + vote, minlength=n * n_classes).reshape(n, -1).astype(np.float64)
-    counts = np.empty((n, n_classes))
-    rows = min(n, max(1, _CHUNK_CELLS // m))
-    hot, ones = np.empty((rows, m), np.float32), np.ones(m, np.float32)
-    for start in range(0, n, rows):
-        chunk = codes[start : start + rows]
-        part = hot[: len(chunk)]
-        for k in range(n_classes):
-            part[...] = chunk == k
-            # Zeros and ones cannot overflow; some BLAS kernels raise the flag from cells next to a row.
-            with np.errstate(invalid="ignore"):
-                counts[start : start + len(chunk), k] = part @ ones
-    return counts
+    return class_sums(codes, np.ones((codes.shape[1], n_classes), np.float32))
 
 
 class ItemVotes(NamedTuple):
@@ -156,43 +141,31 @@ def sum_votes(codes: Codes, values: Array) -> Array:
     return sums
 
 
-def class_sums(codes: Codes, weights: Array) -> tuple[Array, NDArray[np.bool_]]:
-    """Sum the weights of the votes for each class on each item.
+def class_sums(codes: Codes, weights: NDArray[np.floating]) -> Array:
+    """Sum the weights of the votes for each class on each item, shape (n, K).
 
-    Parameters
-    ----------
-    codes : dense (n, m) or sparse codes of K classes
-    weights : array of shape (m, K)
-        Weight of a vote of source i for class k.
+    ``weights[i, k]`` is the weight of a vote of source i for class k, shape (m, K).
 
-    Returns
-    -------
-    sums : array of shape (n, K)
-    has_votes : mask of shape (n,)
-        Items with at least one vote.
-
-    Examples
-    --------
-    >>> sums, has_votes = class_sums(np.array([[0, 1], [-1, -1]]), np.array([[1.0, 2.0], [3.0, 4.0]]))
-    >>> sums.tolist(), has_votes.tolist()
-    ([[1.0, 4.0], [0.0, 0.0]], [True, False])
+    >>> class_sums(np.array([[0, 1], [-1, -1]]), np.array([[1.0, 2.0], [3.0, 4.0]])).tolist()
+    [[1.0, 4.0], [0.0, 0.0]]
     """
     (m, n_classes), n = weights.shape, codes.shape[0]
-    sums, has_votes = np.empty((n, n_classes)), np.empty(n, np.bool_)
-    is_dense = not isinstance(codes, csr_array) and n_classes <= FEW_CLASSES
-    rows = max(1, _CHUNK_CELLS // m if is_dense else _ONE_HOT_CELLS // max(m, n_classes))
-    for start in range(0, n, rows):
-        part = slice(start, min(n, start + rows))
-        if is_dense:
-            chunk: Any = codes[part]
-            for k in range(n_classes):
-                sums[part, k] = (chunk == k) @ weights[:, k]
-            has_votes[part] = (chunk >= 0).any(axis=1)
-        else:
-            votes = OneHot.of(codes[part], n_classes)
-            sums[part] = votes.class_sums(weights)
-            has_votes[part] = votes.n_votes > 0
-    return sums, has_votes
+    sums = np.empty((n, n_classes))
+    if isinstance(codes, csr_array) or n_classes > FEW_CLASSES:
+        for block in blocks_of(n, max(1, _ONE_HOT_CELLS // max(m, n_classes))):
+            sums[block] = OneHot.of(codes[block], n_classes).class_sums(weights)
+        return sums
+    rows = max(1, min(n, _CHUNK_CELLS // m))
+    buffer = np.empty((rows, m), weights.dtype)
+    for block in blocks_of(n, rows):
+        chunk: Any = codes[block]
+        hot = buffer[: len(chunk)]
+        for k in range(n_classes):
+            hot[...] = chunk == k
+            # Zeros and ones cannot overflow; some BLAS kernels raise the flag from cells next to a row.
+            with np.errstate(invalid="ignore"):
+                sums[block, k] = hot @ weights[:, k]
+    return sums
 
 
 def sum_binary_votes(codes: Codes, weights: Array) -> Array:
@@ -209,25 +182,10 @@ def sum_binary_votes(codes: Codes, weights: Array) -> Array:
     array of shape (n,) or (n, r)
     """
     zero, one, constant = split_silence(weights)
-    if isinstance(codes, csr_array):
-        return _sparse_sums(codes, np.stack([zero, one], axis=1)) + constant
     values = np.stack([zero, one]).reshape(2, len(zero), -1)
     sums = sum_votes(codes, values).reshape(codes.shape[0], *weights.shape[2:])
     sums += constant
     return sums
-
-
-def _sparse_sums(codes: csr_array, values: Array) -> Array:
-    """Sum ``values[source, vote]`` over the votes on each item, for values of shape (m, K) or (m, K, r)."""
-    voted = codes.data > 0
-    source, vote = codes.indices[voted], codes.data[voted].astype(np.intp) - 1
-    added = np.zeros((len(codes.data), *values.shape[2:]))
-    added[voted] = values[source, vote]
-    columns = [
-        csr_array((column, codes.indices, codes.indptr), shape=codes.shape).sum(axis=1)
-        for column in added.reshape(len(added), -1).T
-    ]
-    return np.column_stack(columns).reshape(codes.shape[0], *values.shape[2:])
 
 
 # ---------------------------------------------------------------------- per source

@@ -10,8 +10,8 @@ from typing import TYPE_CHECKING, Any, Literal, TypeAlias, get_args
 import numpy as np
 from numpy.typing import NDArray
 
-from flyingsquid._values import format_value, is_one_of
-from flyingsquid.exceptions import OptionError, VotesError
+from flyingsquid._values import is_one_of, option_error
+from flyingsquid.exceptions import VotesError
 from flyingsquid.votes.decisions import abstain_marker, as_label_array
 
 if TYPE_CHECKING:
@@ -86,11 +86,11 @@ def to_output(values: NDArray[Any], output: str, ids: Sequence[Any] | None, colu
     columns : the name of the values, or c names
     """
     if not is_one_of(output, get_args(Output)):
-        raise OptionError(f'`output` must be "numpy", "pandas" or "polars"; got {format_value(output)}.')
+        raise option_error("output", '"numpy", "pandas" or "polars"', output)
     if output == "numpy":
         return values
     if values.ndim > 2:
-        raise OptionError(f"`output` must be 'numpy' for several tasks; got {format_value(output)}.")
+        raise option_error("output", "'numpy' for several tasks", output)
     package = _need(output)
     if output == "pandas":
         index = None if ids is None else package.Index(ids)

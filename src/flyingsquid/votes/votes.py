@@ -29,7 +29,7 @@ from flyingsquid.votes.codes import (
     smallest_dtype,
 )
 from flyingsquid.votes.conventions import find_misreadings
-from flyingsquid.votes.encode import Convention, as_matrix, as_stack, encode, in_column
+from flyingsquid.votes.encode import Convention, as_matrix, encode, in_column, read_array
 from flyingsquid.votes.patterns import DistinctRows, distinct_codes
 from flyingsquid.votes.scores import Bins, Thresholds, read_scores
 from flyingsquid.votes.structure import SourceInfo, Structure, panel_sources, read_structure
@@ -471,7 +471,9 @@ class Votes:
             )
             names = found.names or ()
             return replace(found, structure=Structure(tuple(described[name] for name in names))).to_dense()
-        array = as_stack(answers)
+        array = read_array(answers, "answers", "a rectangular array")
+        if not array.size:
+            raise VotesError(f"`answers` must have at least one item and one judge; got shape {array.shape}.")
         sources = panel_sources(array.shape, judges, orders)
         flat = array.reshape(len(array), -1)
         convention = Convention.read(abstain, classes, reasons, normalize=normalize)
