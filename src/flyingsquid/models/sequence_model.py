@@ -175,9 +175,7 @@ class SequenceLabelModel(FitAttributes["FittedSequences", SequenceMoments]):
         known = None if gold is None else join_gold(gold, votes, read, 1)
         if known is not None and not (known >= 0).any():
             known = None
-        data = FitData(
-            moments=counts, votes=read, counted=counted, rows="all", gold=known, **self._request()
-        )
+        data = FitData(moments=counts, votes=read, counted=counted, rows="all", gold=known, **self._request())
         fit = self._solve(solver, data)
         self._publish(fit, SequenceMoments.of_rows(counts, read, sequences), read)
 
