@@ -530,7 +530,7 @@ def test_options_are_refused_before_the_first_batch(options, error, message):
     assert isinstance(raised.value, FlyingSquidError)
 
 
-def test_votes_never_leave_their_device():
+def test_votes_are_counted_on_their_device():
     """On the meta device nothing can be read, so counting would fail if it touched the host."""
     votes = torch.empty(64, 12, dtype=torch.int64, device="meta")
     loss_fn = LabelModelLoss(12, graph=CLIP)

@@ -33,7 +33,7 @@ class FSLoss(nn.Module):
     allow_abstentions : bool, default=True
         Whether votes may be 0.
     device : torch.device or str, default="cpu"
-        Where votes are counted and labels are computed.
+        Where votes are counted.
     buffer_capacity : int, default=100
         Number of latest items that the sources are estimated from. Labels are vote shares until the buffer is
         full or has 100 items.

@@ -154,7 +154,10 @@ class OnlineLabelModel(FitAttributes[Fitted, Moments], VoteEstimator):
         As in :class:`LabelModel`. Pass a class balance that changes to :meth:`update`.
     refresh : int, optional
         Number of items after which the parameters are estimated again. It is smaller at the beginning of a
-        stream. Default: a quarter of the window, or 1,000 if there is no fixed window.
+        stream. By default, the votes are compared with those of the last fit after an eighth of the window,
+        or after 500 items if there is no fixed window, and the parameters are estimated again if they have
+        changed: if the rates of votes and agreements differ by more than half of the squared sampling error
+        between two windows without common items, or the window has grown by a quarter.
     warm_up : int, default=100
         Number of items before the first fit. Until then, and while the votes do not determine the
         parameters, labels are vote shares smoothed by the class balance; see ``status_``.
@@ -550,7 +553,12 @@ class OnlineLabelModel(FitAttributes[Fitted, Moments], VoteEstimator):
         every = _stream.items_between_fits(self)
         # While few items have been seen, a quarter more of them is news.
         stream.due = n + min(every, max(10, n // 4))
-        data = self._fit_data(window.moments(), self._mean_balance(window))
+        moments = window.moments()
+        if self.refresh is None and stream.fitted is not None and _stream.is_unchanged(stream, moments):
+            stream.reason = ""
+            self._record(stream, shrunk)
+            return
+        data = self._fit_data(moments, self._mean_balance(window))
         if stream.gold is not None:
             stream.gold = stream.gold.within(n, window.n_items if self.decay is None else None)
             data = replace(data, gold_items=stream.gold.items(n, self.decay))
@@ -561,14 +569,20 @@ class OnlineLabelModel(FitAttributes[Fitted, Moments], VoteEstimator):
         else:
             stream.fitted, stream.reason = Fitted.of(fit, data.moments), ""
             stream.fitted_at, stream.fitted_on = n, float(window.n_items)
-            if n >= stream.record_due or shrunk:
-                stream.recorder = stream.recorder.with_added(
-                    n, stream.fitted_on, fit.accuracies, stream.fitted.interval
-                )
-                pace = stream.fitted_on / 4  # windows that overlap by more say little that is new
-                pace = min(pace, _RECORD_EVERY) if isinstance(self.window, str) else pace
-                stream.record_due = n + max(every, int(pace))
+            self._record(stream, shrunk)
         stream.update_lookup()
+
+    def _record(self, stream: _StreamState, shrunk: bool) -> None:
+        """Record the parameters, if a record is due or the window has shrunk."""
+        n, fitted = stream.window.n_seen, stream.fitted
+        if fitted is None or (n < stream.record_due and not shrunk):
+            return
+        size = float(stream.window.n_items)
+        accuracies = fitted.fit.accuracies
+        stream.recorder = stream.recorder.with_added(n, size, accuracies, fitted.interval)
+        pace = size / 4  # windows that overlap by more say little that is new
+        pace = min(pace, _RECORD_EVERY) if isinstance(self.window, str) else pace
+        stream.record_due = n + max(_stream.items_between_fits(self), int(pace))
 
     def _mean_balance(self, window: Window) -> Any:
         """Return the class balance for the fit: the mean over the window, or the given one."""

@@ -48,6 +48,7 @@ from flyingsquid.solvers.data import join_gold
 from flyingsquid.votes import Votes, as_votes
 from flyingsquid.votes.arguments import read_gold, read_lengths
 from flyingsquid.votes.decisions import TieBreak, decide, expected_credit, is_tied, winners
+from flyingsquid.votes.grid import CountedRows
 
 _FIELDS = {
     "options": OBJECT,
@@ -169,11 +170,12 @@ class SequenceLabelModel(FitAttributes["FittedSequences", SequenceMoments]):
         read = as_votes(votes)
         require_few_classes(read.n_classes)
         sequences = read_lengths(lengths, read.n_items)
-        counts = Moments.of(read)
+        counted = CountedRows.of(read.codes, read.n_classes, None)
+        counts = Moments._count(read, None, None, counted)
         known = None if gold is None else join_gold(gold, votes, read, 1)
         if known is not None and not (known >= 0).any():
             known = None
-        data = FitData(moments=counts, votes=read, rows="all", gold=known, **self._request())
+        data = FitData(moments=counts, votes=read, counted=counted, rows="all", gold=known, **self._request())
         fit = self._solve(solver, data)
         self._publish(fit, SequenceMoments.of_rows(counts, read, sequences), read)
 

@@ -33,7 +33,6 @@ from flyingsquid.torch.tensors import (
     float_dtype,
     gather_over_processes,
     moments_of_counts,
-    posterior,
     sum_over_processes,
     vote_shares,
 )
@@ -81,9 +80,9 @@ class LabelModelLoss(nn.Module):
     Notes
     -----
     A batch of b items costs one product of the one-hot votes, O(b K² m²), on the device; one copy of the
-    counts, 8 K² m² bytes, to the host; one fit there, about 1.5 ms for 10 sources and two classes; and the
-    labels, O(b K² m), on the device. Votes do not leave the device. Counts are int64 buffers, so
-    ``state_dict`` contains the complete state.
+    counts, 8 K² m² bytes, and of the votes to the host; and there one fit, about 1.5 ms for 10 sources and
+    two classes, and the labels, O(b K² m). Counts are int64 buffers, so ``state_dict`` contains the complete
+    state.
 
     Examples
     --------
@@ -257,12 +256,13 @@ class LabelModelLoss(nn.Module):
         return self._label(read), covered[:, 0] if len(self._connected) == 1 else covered
 
     def _label(self, votes: Tensor) -> Tensor:
-        found = self._solve().parameters
-        if found is None:
-            prior = torch.as_tensor(self._prior, dtype=float_dtype(votes.device), device=votes.device)
-            labels = vote_shares(votes, self._tasks, prior)
+        solved, device = self._solve(), votes.device
+        if solved.models:
+            found = solved.posterior(votes.cpu().numpy())
+            labels = torch.as_tensor(found, dtype=float_dtype(device), device=device)
         else:
-            labels = posterior(votes, found)
+            prior = torch.as_tensor(self._prior, dtype=float_dtype(device), device=device)
+            labels = vote_shares(votes, self._tasks, prior)
         return labels[:, 0] if len(self._tasks) == 1 else labels
 
     def _solve(self) -> Solved:
@@ -271,7 +271,7 @@ class LabelModelLoss(nn.Module):
         if self._solved is None or not np.array_equal(self._solved[0], counts):
             enough = self.warm_up if self.window is None else min(self.warm_up, self.window)
             if counts[0] < max(1, enough):
-                solved = Solved((), None)
+                solved = Solved()
             else:
                 solved = self._solver.solve(moments_of_counts(counts, self._plan, self.n_classes))
                 self._warn_once(solved, int(counts[0]))

@@ -11,10 +11,8 @@ from numpy.typing import NDArray
 from flyingsquid._values import is_one_of
 from flyingsquid.estimation.balance import resolve_task_balance
 from flyingsquid.exceptions import GraphError, NotIdentifiableError, OptionError
-from flyingsquid.fits import Fit, PosteriorParameters
+from flyingsquid.fits import Fit
 from flyingsquid.graph import DependencyGraph
-from flyingsquid.graph.junction import JunctionTree
-from flyingsquid.inference import Emissions
 from flyingsquid.models import LabelModel
 from flyingsquid.models.validation import check_options
 from flyingsquid.moments import Moments
@@ -35,14 +33,20 @@ class Solved:
     models : tuple of LabelModel
         One, or one per task if tasks of more than two classes are fitted separately; empty if the counts do
         not determine the sources.
-    parameters : PosteriorParameters or None
+    sources : tuple of lists of int
+        The columns of votes that each model labels.
     reason : str
         Reason why the counts do not determine the sources.
     """
 
-    models: tuple[LabelModel, ...]
-    parameters: PosteriorParameters | None
+    models: tuple[LabelModel, ...] = ()
+    sources: tuple[list[int], ...] = ()
     reason: str = ""
+
+    def posterior(self, codes: NDArray[Any]) -> NDArray[np.float64]:
+        """Return P(Y_d = k | votes), shape (b, D, K), for codes of shape (b, m)."""
+        parts = zip(self.models, self.sources, strict=True)
+        return np.concatenate([model.fit_.posterior(codes[:, at]) for model, at in parts], axis=1)
 
 
 @dataclass(frozen=True, slots=True)
@@ -100,8 +104,9 @@ class LossSolver:
                 return self._solve_tasks(moments)
             fit = self._fit(moments, self.class_balance, "stream")
         except NotIdentifiableError as error:
-            return Solved((), None, str(error))
-        return Solved((self._model(fit, moments, self.class_balance),), fit.parameters())
+            return Solved(reason=str(error))
+        model = self._model(fit, moments, self.class_balance)
+        return Solved((model,), (list(range(self.graph.n_sources)),))
 
     def _fit(self, moments: Moments, class_balance: Any, use: Use) -> Fit:
         data = FitData(
@@ -120,20 +125,10 @@ class LossSolver:
 
     def _solve_tasks(self, moments: Moments) -> Solved:
         """Fit unconnected tasks of more than two classes one by one."""
-        tasks = tuple(self.graph.sources_of(task) for task in range(self.graph.n_tasks))
+        tasks = tuple(list(self.graph.sources_of(task)) for task in range(self.graph.n_tasks))
         balance = resolve_task_balance(self.class_balance, moments.classes, len(tasks))
         models: list[LabelModel] = []
-        cliques: list[NDArray[np.float64]] = []
-        log_tables = np.empty((self.graph.n_sources, self.n_classes, self.n_classes + 1))
-        for task, sources in enumerate(tasks):
+        for sources, of_task in zip(tasks, balance.tasks, strict=True):
             part = moments.select(sources)
-            # The tables of all tasks are combined, so weights alone are not enough.
-            fit = self._fit(part, balance.tasks[task], "tables")
-            found = fit.parameters()
-            log_tables[list(sources)] = found.emissions.log_tables
-            cliques.extend(found.clique_tables)
-            models.append(self._model(fit, part, balance.tasks[task]))
-        numbers = range(len(tasks))
-        forest = JunctionTree(tuple((task,) for task in numbers), (-1,) * len(tasks), ((),) * len(tasks))
-        parameters = PosteriorParameters(Emissions(tasks, log_tables), forest, tuple(cliques), 1.0)
-        return Solved(tuple(models), parameters)
+            models.append(self._model(self._fit(part, of_task, "tables"), part, of_task))
+        return Solved(tuple(models), tasks)

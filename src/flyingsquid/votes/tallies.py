@@ -34,6 +34,8 @@ _CHUNK_CELLS = 1 << 18
 _ONE_HOT_CELLS = 1 << 22
 # Half a megabyte of floats, which stays in the cache.
 _SUM_CELLS = 1 << 16
+# Up to this many sources, a loop over columns is faster than a reduction of each row.
+_FEW_SOURCES = 16
 
 
 # ---------------------------------------------------------------------- per item
@@ -95,7 +97,12 @@ def has_votes(codes: Codes) -> NDArray[np.bool_]:
     """
     if isinstance(codes, csr_array):
         return np.bincount(rows_of_entries(codes)[codes.data > 0], minlength=codes.shape[0]) > 0
-    return np.asarray(codes.max(axis=1) >= 0)
+    if codes.shape[1] > _FEW_SOURCES:
+        return np.asarray(codes.max(axis=1) >= 0)
+    found = np.zeros(len(codes), np.bool_)
+    for column in codes.T:
+        found |= column >= 0
+    return found
 
 
 def sum_votes(codes: Codes, values: Array) -> Array:
