@@ -404,8 +404,8 @@ def _simulation_tables(results: Mapping[str, Any]) -> str:
         lines.append("| " + " | ".join(cells) + " |")
     lines += [
         "",
-        f"Verdicts on simulations with a realized gain above {100 * LARGE_GAIN:.0f} points. Without a signal,",
-        "most of the gain is on items without votes, which are labeled with the most frequent class.",
+        f"Verdicts on simulations with a realized gain above {100 * LARGE_GAIN:.0f} points. Without a",
+        "signal, most of it is on items without votes, which are labeled with the most frequent class.",
         "",
         "| items | simulations | " + " | ".join(get_args(VerdictKind)) + " |",
         "| --- |" + " ---: |" * (1 + len(get_args(VerdictKind))),
