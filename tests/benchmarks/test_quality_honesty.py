@@ -69,6 +69,7 @@ def test_the_page_has_both_halves_and_the_simulations(honesty, row):
         "datasets": datasets,
         "left_out": {kind: [0.9, 0.4] for kind in honesty.GOALS},
         "simulations": {"quickstart": {**simulation, "ratio": float("nan")}},
+        "verdicts": {"1,000 or more": {"recommended": 3, "unproven": 1}},
         "few_sources": [["1", "85%", "not shown"]],
     }
     text = honesty.render({"design": design, "frozen": {"datasets": datasets}})

@@ -146,6 +146,28 @@ class TestVerdictOfTheDefault:
             inside.append(low <= gain <= high)
         assert sum(inside) >= 17
 
+    def test_a_clean_gain_is_recommended_if_the_tables_are_likely(self):
+        kinds = []
+        for seed in range(20):
+            sample = fs.datasets.simulate(
+                500, [0.9, 0.9, 0.6, 0.6, 0.6, 0.6, 0.6], coverage=0.6, random_state=seed
+            )
+            model = fs.LabelModel().fit(sample.votes)
+            if 0.5 < model.fit_.mixture.trust < 0.9:
+                kinds.append(model.diagnostics_.verdict.kind)
+        assert len(kinds) >= 4
+        assert kinds.count("recommended") >= len(kinds) - 1
+
+    def test_sources_that_never_vote_together_do_not_test_the_model(self):
+        rng = np.random.default_rng(1)
+        y = rng.integers(0, 2, 1_000)
+        votes = np.where(rng.random((1_000, 4)) < [0.9, 0.8, 0.7, 0.8], y[:, None], 1 - y[:, None])
+        batch = np.arange(1_000)[:, None] // 40
+        votes[:, 1:] = np.where(batch == np.arange(3), votes[:, 1:], -1)
+        fit = fs.LabelModel().fit(votes).fit_
+        assert fit.mixture.trust == 0
+        assert not fit.is_tested
+
     def test_contradictory_groups(self):
         rng = np.random.default_rng(0)
         truth, bias = rng.integers(0, 2, (2, 400))

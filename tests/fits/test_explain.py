@@ -13,7 +13,13 @@ from scipy.sparse import csr_array
 
 import flyingsquid as fs
 from flyingsquid.exceptions import IncompatibleError, NotFittedError, VotesError
-from flyingsquid.fits.explanation import Explanation, count_item, explain_independent, next_best_and_best
+from flyingsquid.fits.explanation import (
+    Explanation,
+    build_explanation,
+    contributions_of,
+    count_item,
+    next_best_and_best,
+)
 from flyingsquid.inference import binary_posterior, vote_shares
 from tests.support.errors import mentions
 from tests.support.strategies import fittable_votes
@@ -30,8 +36,9 @@ def explain_item(codes, classes, names, prior, weights) -> Explanation:
     """Explain an item by weights (m, 3): what each vote, no vote last, adds to the log odds of class 1."""
     posterior = binary_posterior(codes[None, :], prior, weights)[0, 0]
     said = weights[np.arange(len(codes)), np.where(codes < 0, 2, codes)]
-    scores = np.column_stack([np.zeros(len(codes)), said])
-    return explain_independent(codes, classes, names, prior, posterior, scores)
+    _, best = next_best_and_best(posterior)
+    adds = said if best == 1 else -said
+    return build_explanation(classes, posterior, prior, contributions_of(names, codes, classes, adds), codes)
 
 
 @st.composite

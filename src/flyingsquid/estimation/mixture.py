@@ -82,9 +82,9 @@ _COMPLETE_VOTES = 10.0
 _MOST_RELATIVE = 3.0
 # Parts of the mixture with a smaller share than this are left out.
 _NEGLIGIBLE = 0.01
-# The gain must hold under tables of at least this share, and under weighted votes unless the tables have more
-# than this share: of 180 random panels of LLMBar none is recommended with a loss (at .79: one).
-_PLAUSIBLE, _PASSED = 0.05, 0.9
+# The gain must hold under tables of at least this share, and under weighted votes unless the tables passed a
+# test. Labels that differ from weighted votes lose under them by construction, so their gain shows little.
+_PLAUSIBLE = 0.05
 
 
 class Gain(NamedTuple):
@@ -148,7 +148,9 @@ class MixtureFit:
         if self._labels is None:
             return None
         rows, fallback, by_tables = self._labels
-        plausible = [] if self.trust.share > _PASSED else [fallback]
+        plausible = []
+        if not self.trust.has_passed:  # items without votes have the same label by any weights
+            plausible.append(np.where(rows.voted[:, None] > 0, fallback, self.mixture.without_votes))
         if by_tables is not None and self.trust.share > _PLAUSIBLE:
             plausible.append(by_tables)
         return gain_over_majority(mix_parts(rows.cast, self.mixture, fallback, by_tables), plausible, rows)

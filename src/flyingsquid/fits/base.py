@@ -5,6 +5,7 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
+from math import exp
 from typing import Any, ClassVar, NamedTuple, Self
 
 import numpy as np
@@ -19,16 +20,13 @@ from flyingsquid.estimation.transition import Transition, fit_transition, fit_tr
 from flyingsquid.exceptions import ModelFileError, OptionError
 from flyingsquid.files.fields import OBJECT, TEXT, check_fields, optional
 from flyingsquid.files.state import State
-from flyingsquid.fits.diagnostics import Diagnostics
-from flyingsquid.fits.explanation import Explanation
-from flyingsquid.fits.files import (
-    gold_from_arrays,
-    gold_to_arrays,
-    read_array,
-)
+from flyingsquid.fits.diagnostics import Diagnostics, Verdict, names_in
+from flyingsquid.fits.explanation import Contribution, Explanation, build_explanation, next_best_and_best
+from flyingsquid.fits.files import gold_from_arrays, gold_to_arrays, read_array
 from flyingsquid.graph import DependencyGraph
 from flyingsquid.graph.junction import JunctionTree
 from flyingsquid.inference import Correction, Emissions, Mixture
+from flyingsquid.inference.features import combine
 from flyingsquid.moments import ConfusionTables, Moments, SequenceMoments
 from flyingsquid.votes.codes import Codes, Label
 from flyingsquid.votes.features import Features
@@ -80,6 +78,18 @@ class ItemScores:
 
     adds: Array
     finish: Callable[[Sequence[float]], tuple[float, float]]
+
+
+def probabilities_of(log_odds: float) -> tuple[float, float]:
+    """Return the probabilities of two classes from the log odds of the second.
+
+    >>> probabilities_of(0.0)
+    (0.5, 0.5)
+    """
+    # From the smaller probability, which rounding of the larger one would lose.
+    small = exp(-abs(log_odds))
+    unlikely, likely = small / (1 + small), 1 / (1 + small)
+    return (likely, unlikely) if log_odds < 0 else (unlikely, likely)
 
 
 class RowEvidence(NamedTuple):
@@ -237,20 +247,37 @@ class Fit(ABC):
     def posterior(self, codes: Codes, dtype: np.dtype[Any] = DOUBLE) -> NDArray[Any]:
         """Return P(Y_d = k | votes), shape (n, D, K); in ``dtype`` if that saves work, else in float64."""
 
-    @abstractmethod
     def likelihoods(self, codes: Codes) -> Array:
         """Return log P(votes on task d | Y_d = k) by the confusion tables, shape (n, D, K)."""
+        return self.confusion.logs().evidence(codes)[:, None, :]
 
-    @abstractmethod
     def log_likelihood(self, codes: Codes) -> Array:
         """Return log P(votes of an item), shape (n,), by the confusion tables."""
+        return self.confusion.log_likelihood(codes, self.class_balance[0])
 
-    @abstractmethod
     def explain(self, codes_row: NDArray[Any], task: int = 0, adds: Array | None = None) -> Explanation:
         """Explain the label of one item on one task; ``codes_row`` are dense codes of shape (m,).
 
         ``adds`` of shape (K,) is what features add to the log probabilities.
         """
+        own = self.posterior(codes_row[None, :])[0, task]
+        posterior = own if adds is None else combine(own[None, :], adds[None, :])[0]
+        second, best = next_best_and_best(posterior)
+        said = self._contributions(codes_row, task, best, second, own)
+        if adds is not None:
+            said.append(Contribution("features", "", "", float(adds[best] - adds[second])))
+        asked = codes_row if self.graph is None else codes_row[list(self.graph.sources_of(task))]
+        return build_explanation(self.classes, posterior, self._without_votes(task), said, asked)
+
+    @abstractmethod
+    def _contributions(
+        self, codes_row: NDArray[Any], task: int, best: int, second: int, posterior: Array
+    ) -> list[Contribution]:
+        """Return what each vote adds to the log odds of two classes; ``posterior`` has shape (K,)."""
+
+    def _without_votes(self, task: int) -> Array:
+        """Return P(Y_d = k) of an item without votes, shape (K,)."""
+        return np.asarray(self.class_balance[task])
 
     @abstractmethod
     def parameters(self) -> PosteriorParameters:
@@ -351,6 +378,21 @@ class Fit(ABC):
     @abstractmethod
     def own_diagnostics(self, moments: Moments) -> Diagnostics:
         """Return the diagnostics that are computed from the parameters and the counts."""
+
+    def _without_triplets(self, moments: Moments, verdict: Verdict) -> Diagnostics:
+        """Return diagnostics of a method that compares no triplets of sources."""
+        names, seen = moments.source_names, (np.asarray(moments.vote_counts) > 0).sum(axis=1)
+        none = np.zeros(len(names), np.int64)
+        return Diagnostics(
+            method=self.method,
+            reason=self.reason,
+            class_balance=self.balance_note,
+            silent=names_in(names, seen == 0),
+            one_sided=names_in(names, seen == 1),
+            triplets_used=none,
+            triplets_skipped=none,
+            verdict=verdict,
+        )
 
     # ------------------------------------------------------------------ files
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import astuple, dataclass, fields, replace
-from math import exp, log
+from math import log
 from typing import Any, Self
 
 import numpy as np
@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 from flyingsquid.estimation.gold_regression import Estimate, GoldCorrection, GoldEffect
 from flyingsquid.files.fields import BOOLEAN, OBJECT, check_fields, finite, integer, sequence_of
 from flyingsquid.files.state import State
-from flyingsquid.fits.base import DOUBLE, Array, ItemScores, PosteriorParameters
+from flyingsquid.fits.base import DOUBLE, Array, ItemScores, PosteriorParameters, probabilities_of
 from flyingsquid.fits.diagnostics import Diagnostics, recommend_by_gold
 from flyingsquid.fits.files import read_array
 from flyingsquid.fits.weighted import WeightedFit
@@ -129,9 +129,7 @@ class CorrectedFit(WeightedFit):
             none, one, added = sums[-3:]
             log_odds = correction.of_posterior * (log(after) - log(before)) + added + offset
             log_odds += correction.of_share * log((one + EVEN_VOTE / 2) / (none + EVEN_VOTE / 2))
-            small = exp(-abs(log_odds))
-            unlikely, likely = small / (1 + small), 1 / (1 + small)
-            return (likely, unlikely) if log_odds < 0 else (unlikely, likely)
+            return probabilities_of(log_odds)
 
         return ItemScores(np.concatenate([plain.adds, adds], axis=2), finish)
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 from typing import Any, Literal, get_args
 
 import numpy as np
@@ -25,7 +25,6 @@ from flyingsquid.files.fields import (
     optional,
     sequence_of,
 )
-from flyingsquid.moments import Moments
 from flyingsquid.votes.decisions import expected_credit
 
 Array = NDArray[np.float64]
@@ -37,11 +36,9 @@ _WORTH_HAVING = 0.005
 _EQUAL = 0.0005
 _ALIKE = 0.08
 CLEARLY_DEPENDENT = 1e-3
-# A factor of this relative size is seen on panels of judges that share a bias, and never on clean votes.
-_SECOND_FACTOR = 0.05
 # No real dataset has shown a gain this large.
 _TOO_GOOD = 0.3
-_UNTESTED = "there are too few votes to test whether the sources are independent"
+UNTESTED = "there are too few votes to test whether the sources are independent"
 _TOO_GOOD_DOUBT = "such a gain is more often a sign that good and bad sources are confused"
 FEWEST_SOURCES = 3
 """Fewer sources than this do not determine accuracies."""
@@ -113,7 +110,7 @@ _FIELDS = {
 }
 
 
-@dataclass(frozen=True, slots=True, eq=False)
+@dataclass(frozen=True, slots=True, eq=False, kw_only=True)
 class Diagnostics:
     """Diagnostics of a fit. Sources are given by name.
 
@@ -158,19 +155,19 @@ class Diagnostics:
     method: str
     reason: str
     class_balance: str
-    silent: tuple[str, ...]
-    one_sided: tuple[str, ...]
-    identical: tuple[tuple[str, ...], ...]
-    unidentified: tuple[str, ...]
-    useless: tuple[str, ...]
-    adversarial: tuple[str, ...]
-    clipped: tuple[str, ...]
+    silent: tuple[str, ...] = ()
+    one_sided: tuple[str, ...] = ()
+    identical: tuple[tuple[str, ...], ...] = ()
+    unidentified: tuple[str, ...] = ()
+    useless: tuple[str, ...] = ()
+    adversarial: tuple[str, ...] = ()
+    clipped: tuple[str, ...] = ()
     triplets_used: NDArray[np.int64]
     triplets_skipped: NDArray[np.int64]
-    fit_test: FitTest | None
+    fit_test: FitTest | None = None
     verdict: Verdict
-    gold: GoldEffect | None = field(default=None, kw_only=True)
-    features: FeatureEffect | None = field(default=None, kw_only=True)
+    gold: GoldEffect | None = None
+    features: FeatureEffect | None = None
 
     def _facts(self) -> dict[str, str]:
         """Return the facts to report, in order; blank if there are none."""
@@ -223,56 +220,18 @@ class Diagnostics:
         if meta["fit_test"] is not None:
             statistic, degrees, p_value = meta["fit_test"]
             test = FitTest(float(statistic), int(degrees), float(p_value))
+        named: dict[str, Any] = {name: tuple(meta[name]) for name in _SOURCE_FIELDS}
         return cls(
-            method=str(meta["method"]),
-            reason=str(meta["reason"]),
-            class_balance=str(meta["class_balance"]),
-            silent=tuple(meta["silent"]),
-            one_sided=tuple(meta["one_sided"]),
-            unidentified=tuple(meta["unidentified"]),
-            useless=tuple(meta["useless"]),
-            adversarial=tuple(meta["adversarial"]),
-            clipped=tuple(meta["clipped"]),
+            method=meta["method"],
+            reason=meta["reason"],
+            class_balance=meta["class_balance"],
+            **named,
             identical=tuple(tuple(group) for group in meta["identical"]),
             triplets_used=triplets_used,
             triplets_skipped=triplets_skipped,
             fit_test=test,
             verdict=Verdict.from_meta(meta["verdict"]),
         )
-
-
-def without_triplets(
-    moments: Moments,
-    *,
-    method: str,
-    reason: str,
-    class_balance: str,
-    verdict: Verdict,
-    identical: tuple[tuple[str, ...], ...] = (),
-    unidentified: tuple[str, ...] = (),
-    useless: tuple[str, ...] = (),
-    adversarial: tuple[str, ...] = (),
-    fit_test: FitTest | None = None,
-) -> Diagnostics:
-    """Return diagnostics of a method that compares no triplets of sources."""
-    used = (np.asarray(moments.vote_counts) > 0).sum(axis=1)
-    none = np.zeros(moments.n_sources, np.int64)
-    return Diagnostics(
-        method=method,
-        reason=reason,
-        class_balance=class_balance,
-        silent=names_in(moments.source_names, used == 0),
-        one_sided=names_in(moments.source_names, used == 1),
-        identical=identical,
-        unidentified=unidentified,
-        useless=useless,
-        adversarial=adversarial,
-        clipped=(),
-        triplets_used=none,
-        triplets_skipped=none,
-        fit_test=fit_test,
-        verdict=verdict,
-    )
 
 
 def names_in(names: Sequence[str], mask: Mask) -> tuple[str, ...]:
@@ -298,107 +257,31 @@ def recommend(
     gain: float,
     accuracies: Array,
     coverage: Array,
-    *,
-    clipped: Mask | None = None,
-    test: FitTest | None = None,
     doubts: Sequence[str] = (),
+    interval: tuple[float, float] | None = None,
 ) -> Verdict:
-    """Recommend a model of independent sources or majority vote, given the estimated gain.
+    """Recommend the model or majority vote, given the estimated gain.
 
     Parameters
     ----------
     gain : float
     accuracies, coverage : arrays of shape (m,)
-    clipped : mask of shape (m,), optional
-        Sources that do not fit the class balance.
-    test : FitTest, optional
-        Without one, independence could not be tested.
     doubts : sequence of str
-        Further reasons to distrust the estimate.
+        Reasons to distrust the estimate.
+    interval : pair of floats, optional
+        95% interval of the gain.
     """
     if gain < _WORTH_HAVING:
-        return no_better(gain, accuracies, coverage)
-    found = [*_doubts(clipped, test, gain), *doubts]
-    if test is None:
-        found.append(_UNTESTED)
-    return unproven(gain, found) if found else Verdict("recommended", f"Recommended: {_claim(gain)}.", gain)
-
-
-def no_better(gain: float, accuracies: Array, coverage: Array) -> Verdict:
-    """Return the verdict that majority vote is as good."""
-    reason = _reason(accuracies, coverage)
-    return Verdict("no better", f"No better than majority vote, because {reason}.", gain)
-
-
-def unproven(gain: float, doubts: Sequence[str], interval: tuple[float, float] | None = None) -> Verdict:
-    """Return the verdict that the gain is uncertain, with the reasons."""
-    reasons = " and ".join(doubts)
-    text = f"Unproven: {_claim(gain, interval)}, but {reasons}. Compare with some gold labels before use."
+        reason = _reason(accuracies, coverage)
+        return Verdict("no better", f"No better than majority vote, because {reason}.", gain, interval)
+    claim = f"estimated accuracy is {100 * gain:.1f} points above majority vote"
+    if interval is not None:
+        claim += f" (95% interval {100 * interval[0]:+.1f} to {100 * interval[1]:+.1f})"
+    found = [*doubts, *([_TOO_GOOD_DOUBT] if gain > _TOO_GOOD else [])]
+    if not found:
+        return Verdict("recommended", f"Recommended: {claim}.", gain, interval)
+    text = f"Unproven: {claim}, but {' and '.join(found)}. Compare with some gold labels before use."
     return Verdict("unproven", text, gain, interval)
-
-
-def recommend_mixture(
-    gain: float,
-    interval: tuple[float, float] | None,
-    accuracies: Array,
-    coverage: Array,
-    *,
-    test: FitTest | None,
-    is_certain: bool,
-    is_tested: bool,
-    second_factor: float,
-    is_contradictory: bool,
-    by_chance: bool,
-) -> Verdict:
-    """Recommend the default or majority vote.
-
-    Parameters
-    ----------
-    gain : float
-    interval : pair of floats or None
-        95% interval of the gain under every plausible model.
-    accuracies, coverage : arrays of shape (m,)
-    test : FitTest or None
-        Test of independence from counts of pairs.
-    is_certain : bool
-        Whether every plausible model implies a gain.
-    is_tested : bool
-        Whether the independence of the sources could be tested.
-    second_factor : float
-        Share of the agreement of the sources that the classes do not explain, relative to the explained
-        share.
-    is_contradictory : bool
-        Whether two groups of sources disagree.
-    by_chance : bool
-        Whether the sources agree only as often as expected by chance.
-    """
-    if by_chance:
-        text = (
-            "No signal: chance could explain how often the sources agree, so nothing shows that the labels "
-            "are better than guesses."
-        )
-        return Verdict("no signal", text, gain, interval)
-    if is_contradictory:
-        text = (
-            "Contradictory: two groups of sources disagree, and the votes do not show which group is right. "
-            "Labels follow the majority vote; only gold labels can decide. fs.suggest_items(model, votes, "
-            "10) lists the items that distinguish the two."
-        )
-        return Verdict("contradictory", text, gain, interval)
-    if gain < _WORTH_HAVING:
-        return replace(no_better(gain, accuracies, coverage), gain_interval=interval)
-    doubts = []
-    if not is_tested:
-        doubts += _dependence_doubt(test) or [_UNTESTED]
-    if second_factor > _SECOND_FACTOR:
-        doubts.append("groups of sources agree for a reason that may not be the truth")
-    if not is_certain:
-        doubts.append("other plausible models imply no gain")
-    if gain > _TOO_GOOD:
-        doubts.append(_TOO_GOOD_DOUBT)
-    if doubts:
-        return unproven(gain, doubts, interval)
-    return Verdict("recommended", f"Recommended: {_claim(gain, interval)}.", gain, interval)
 
 
 def recommend_by_gold(gain: float, interval: tuple[float, float], n_gold: int) -> Verdict:
@@ -433,20 +316,16 @@ def recommend_by_gold(gain: float, interval: tuple[float, float], n_gold: int) -
     return Verdict("unproven", f"Unproven: {found}. {more}", gain, interval)
 
 
-def _claim(gain: float, interval: tuple[float, float] | None = None) -> str:
-    claim = f"estimated accuracy is {100 * gain:.1f} points above majority vote"
-    if interval is None:
-        return claim
-    low, high = (100 * end for end in interval)
-    return f"{claim} (95% interval {low:+.1f} to {high:+.1f})"
-
-
-def persistent_errors_doubt(persistence: float, steps: str) -> str:
-    """Return a sentence about errors that persist from one task or row to the next."""
-    return (
-        f"errors persist from {steps} (excess correlation {persistence:.2f} on average), so probabilities "
-        "are too extreme unless `temper` is below 1"
-    )
+def persistence_doubts(excesses: Sequence[Array]) -> list[str]:
+    """Return a doubt if errors persist from task to task, given their excess correlations; else nothing."""
+    excess = np.concatenate([np.zeros(0), *excesses])
+    persistence = float(np.mean(np.clip(np.nan_to_num(excess), 0, 1))) if len(excess) else 0.0
+    if persistence <= PERSISTENT:
+        return []
+    return [
+        f"errors persist from task to task (excess correlation {persistence:.2f} on average), so "
+        "probabilities are too extreme unless `temper` is below 1"
+    ]
 
 
 def accuracy_gain(posterior: Array, shares: Array, y: NDArray[Any]) -> float:
@@ -467,17 +346,11 @@ def _reason(accuracies: Array, coverage: Array) -> str:
     return "the weights of the sources rarely change which class wins"
 
 
-def _doubts(clipped: Mask | None, test: FitTest | None, gain: float) -> list[str]:
-    doubts = _dependence_doubt(test)
-    if gain > _TOO_GOOD:
-        doubts.append(_TOO_GOOD_DOUBT)
-    if clipped is not None and 2 * clipped.sum() > len(clipped):
-        doubts.append("the class balance does not fit the votes")
-    return doubts
-
-
-def _dependence_doubt(test: FitTest | None) -> list[str]:
-    if test is None or test.p_value >= CLEARLY_DEPENDENT:
+def dependence_doubts(test: FitTest | None) -> list[str]:
+    """Return a doubt if the sources are clearly dependent, or could not be tested; otherwise nothing."""
+    if test is None:
+        return [UNTESTED]
+    if test.p_value >= CLEARLY_DEPENDENT:
         return []
     p = f"p = {test.p_value:.1g}" if test.p_value > 0 else "p < 1e-300"
     return [f"the sources are not independent given the truth ({p})"]

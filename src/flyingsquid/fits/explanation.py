@@ -12,8 +12,7 @@ from numpy.typing import NDArray
 
 from flyingsquid._table import Scalar, Table, Tabular, as_scalar
 from flyingsquid._values import format_count
-from flyingsquid.inference import Emissions, vote_shares
-from flyingsquid.inference.features import combine
+from flyingsquid.inference import vote_shares
 from flyingsquid.votes import REASONS
 from flyingsquid.votes.codes import Label
 from flyingsquid.votes.decisions import winners
@@ -73,8 +72,8 @@ class _Explained(Tabular):
 
     def claim(self) -> str:
         """Return a sentence about the label and its probability."""
-        relation, digits = _rounded(self.probabilities[self.classes.index(self.predicted)])
-        return f"{as_scalar(self.predicted)} with probability {_related(relation, digits)}"
+        probability = _rounded(self.probabilities[self.classes.index(self.predicted)])
+        return f"{as_scalar(self.predicted)} with probability {probability}"
 
     def _abstained(self) -> str:
         if not self.n_missing:
@@ -131,8 +130,7 @@ class Explanation(_Explained):
         """Return the explanation in one sentence."""
         before = ""
         if np.ptp(self.prior) > _ROUNDING:
-            relation, digits = _rounded(self.prior[self.classes.index(self.predicted)])
-            before = f" ({_related(relation, digits)} before the votes)"
+            before = f" ({_rounded(self.prior[self.classes.index(self.predicted)])} before the votes)"
         pro = _listed([c for c in self.contributions if c.adds > 0])
         con = _listed([c for c in self.contributions if c.adds < 0])
         sides = [f"{pro} for it"] * bool(pro) + [f"{con} against it"] * bool(con)
@@ -185,115 +183,6 @@ class VoteCount(_Explained):
         return f"{self.claim()}: {votes} of {total}{self._abstained()}"
 
 
-def explain_independent(
-    codes_row: NDArray[Any],
-    classes: tuple[Label, ...],
-    names: Sequence[str],
-    prior: Array,
-    posterior: Array,
-    scores: Array,
-    by_features: Array | None = None,
-) -> Explanation:
-    """Explain the posterior of one item whose sources are independent given the truth.
-
-    Parameters
-    ----------
-    codes_row : array of shape (m,)
-        Dense codes.
-    classes : tuple of K labels
-    names : sequence of m str
-    prior, posterior : arrays of shape (K,)
-    scores : array of shape (m, K)
-        Contribution of the vote of each source, or of its absence, to the log score of each class.
-    by_features : array of shape (K,), optional
-        Contribution of features to it. ``posterior`` includes it.
-
-    Examples
-    --------
-    >>> scores = np.array([[0.0, 1.8], [0.0, 0.9], [0.4, 0.0]])
-    >>> even, after = np.array([0.5, 0.5]), np.array([0.09, 0.91])
-    >>> codes = np.array([1, 1, 0])
-    >>> explain_independent(codes, ("ham", "spam"), ["links", "short", "caps"], even, after, scores)
-    log odds of spam: +2.30
-    source  vote   adds
-    prior         +0.00
-    links   spam  +1.80
-    short   spam  +0.90
-    caps    ham   -0.40
-    spam with probability 0.91: links (+1.8) and short (+0.9) for it, caps (-0.4) against it
-    """
-    second, best = next_best_and_best(posterior)
-    adds = scores[:, best] - scores[:, second]
-    said = [contribution(*each) for each in zip(names, codes_row, [classes] * len(adds), adds, strict=True)]
-    said += feature_contributions(by_features, best, second)
-    return build_explanation(classes, second, best, posterior, prior, said, codes_row)
-
-
-def explain_on_graph(
-    codes_row: NDArray[Any],
-    classes: tuple[Label, ...],
-    names: Sequence[str],
-    prior: Array,
-    posterior: Array,
-    emissions: Emissions,
-    task: int,
-    by_features: Array | None = None,
-) -> Explanation:
-    """Explain the posterior of one item on one task of a graph.
-
-    Dependent sources are one contribution together. The evidence of the votes on other tasks is the
-    contribution of "other tasks".
-
-    Parameters
-    ----------
-    codes_row : array of shape (m,)
-        Dense codes.
-    prior, posterior : arrays of shape (K,)
-        P(Y_d = k), and P(Y_d = k | votes).
-    emissions : Emissions
-        Evidence of the votes on every task.
-    by_features : array of shape (K,), optional
-        Contribution of features to the log probabilities. ``posterior`` includes it.
-    """
-    n_classes = len(classes)
-    second, best = next_best_and_best(posterior)
-    said = []
-    in_units: set[int] = set()
-    for sources, table in emissions.units:
-        in_units |= set(sources)
-        if sources[0] not in emissions.tasks[task]:
-            continue
-        digits = np.maximum(codes_row[list(sources)], -1).astype(np.intp) + 1
-        state = int(digits @ (n_classes + 1) ** np.arange(len(sources)))
-        parts = [contribution(names[i], codes_row[i], classes, 0.0) for i in sources]
-        words = ", ".join(str(part.shown_vote) for part in parts)
-        adds = float(table[best, state] - table[second, state])
-        said.append(Contribution(" & ".join(part.source for part in parts), words, "", adds))
-    for i in emissions.tasks[task]:
-        if i not in in_units:
-            logs = emissions.log_tables[i, :, codes_row[i] if codes_row[i] >= 0 else n_classes]
-            said.append(contribution(names[i], codes_row[i], classes, float(logs[best] - logs[second])))
-    said += feature_contributions(by_features, best, second)
-    own = float(np.log(prior[best]) - np.log(prior[second])) + math.fsum(c.adds for c in said)
-    elsewhere = float(np.log(posterior[best]) - np.log(posterior[second])) - own
-    if len(emissions.tasks) > 1 and abs(elsewhere) > _ROUNDING:
-        said.append(Contribution("other tasks", "", "", elsewhere))
-    asked = codes_row[list(emissions.tasks[task])]
-    return build_explanation(classes, second, best, posterior, prior, said, asked)
-
-
-def with_adds(posterior: Array, adds: Array | None) -> Array:
-    """Return a posterior (K,) with ``adds`` (K,) added to its logarithm; unchanged if it is None."""
-    return posterior if adds is None else combine(posterior[None, :], adds[None, :])[0]
-
-
-def feature_contributions(adds: Array | None, best: int, second: int) -> list[Contribution]:
-    """Return the contribution of features to the log odds of two classes, in a list that may be empty."""
-    if adds is None:
-        return []
-    return [Contribution("features", "", "", float(adds[best] - adds[second]))]
-
-
 def next_best_and_best(posterior: Array) -> tuple[int, int]:
     """Return the two most probable of K classes; the first among equally probable ones.
 
@@ -312,8 +201,6 @@ def _first_best(scores: Array) -> int:
 
 def build_explanation(
     classes: tuple[Label, ...],
-    second: int,
-    best: int,
     posterior: Array,
     prior: Array,
     said: Sequence[Contribution],
@@ -323,7 +210,19 @@ def build_explanation(
 
     Contributions of 0 are left out. ``posterior`` and ``prior`` have shape (K,); ``codes`` are those of the
     sources that could vote on the task.
+
+    >>> names, codes, classes = ["links", "short", "caps"], np.array([1, 1, 0]), ("ham", "spam")
+    >>> said = contributions_of(names, codes, classes, np.array([1.8, 0.9, -0.4]))
+    >>> build_explanation(classes, np.array([0.09, 0.91]), np.array([0.5, 0.5]), said, codes)
+    log odds of spam: +2.30
+    source  vote   adds
+    prior         +0.00
+    links   spam  +1.80
+    short   spam  +0.90
+    caps    ham   -0.40
+    spam with probability 0.91: links (+1.8) and short (+0.9) for it, caps (-0.4) against it
     """
+    second, best = next_best_and_best(posterior)
     # Adding 0 turns the -0.0 of an even prior into 0.
     start = float(np.log(prior[best]) - np.log(prior[second])) + 0.0
     strongest = sorted((c for c in said if c.adds != 0), key=lambda c: -round(abs(c.adds), 9))
@@ -355,16 +254,22 @@ def count_item(codes_row: NDArray[Any], classes: tuple[Label, ...], names: Seque
     best = _first_best(shares[0])
     voters = [i for i, code in enumerate(codes_row) if code >= 0]
     order = sorted(voters, key=lambda i: (codes_row[i] != best, codes_row[i]))
-    said = tuple(contribution(names[i], codes_row[i], classes, 1 / len(voters)) for i in order)
+    equal = np.full(len(voters), 1 / max(len(voters), 1))
+    said = contributions_of([names[i] for i in order], codes_row[order], classes, equal)
     missing = len(codes_row) - len(voters)
-    return VoteCount(classes, classes[best], tuple(shares[0].tolist()), said, len(codes_row), missing)
+    return VoteCount(classes, classes[best], tuple(shares[0].tolist()), tuple(said), len(codes_row), missing)
 
 
-def contribution(name: str, code: int, classes: tuple[Label, ...], adds: float) -> Contribution:
-    """Return the contribution of one source from its code."""
-    if code >= 0:
-        return Contribution(name, classes[code], "", float(adds))
-    return Contribution(name, None, REASONS[-1 - code], float(adds))
+def contributions_of(
+    names: Sequence[str], codes: NDArray[Any], classes: tuple[Label, ...], adds: NDArray[Any]
+) -> list[Contribution]:
+    """Return the contributions of sources from their codes; all arguments but ``classes`` have length m."""
+    return [
+        Contribution(name, classes[code], "", float(add))
+        if code >= 0
+        else Contribution(name, None, REASONS[-1 - code], float(add))
+        for name, code, add in zip(names, codes.tolist(), adds, strict=True)
+    ]
 
 
 def _listed(contributions: Sequence[Contribution]) -> str:
@@ -375,17 +280,13 @@ def _listed(contributions: Sequence[Contribution]) -> str:
     return " and ".join([", ".join(shown[:-1]), shown[-1]] if len(shown) > 1 else shown)
 
 
-def _rounded(p: float) -> tuple[str, str]:
-    """Return "=", "<" or ">" and a rounded probability: two digits, or three near 0 and 1."""
+def _rounded(p: float) -> str:
+    """Return a probability with two digits, or three near 0 and 1; "below 0.001" or "above 0.999"."""
     if 0.005 <= p < 0.995:
-        return "=", f"{p:.2f}"
+        return f"{p:.2f}"
     if 0.0005 <= p < 0.9995:
-        return "=", f"{p:.3f}"
-    return ("<", "0.001") if p < 0.5 else (">", "0.999")
-
-
-def _related(relation: str, digits: str) -> str:
-    return {"=": "", "<": "below ", ">": "above "}[relation] + digits
+        return f"{p:.3f}"
+    return "below 0.001" if p < 0.5 else "above 0.999"
 
 
 def _brief(adds: float) -> str:

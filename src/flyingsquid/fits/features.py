@@ -15,7 +15,7 @@ from flyingsquid.files.state import State
 from flyingsquid.fits.base import DOUBLE, Array, Fit, ItemScores, PosteriorParameters
 from flyingsquid.fits.corrected import CorrectedFit
 from flyingsquid.fits.diagnostics import Diagnostics
-from flyingsquid.fits.explanation import Explanation
+from flyingsquid.fits.explanation import Contribution, Explanation
 from flyingsquid.fits.files import read_array
 from flyingsquid.fits.graph import GraphFit
 from flyingsquid.fits.independent import IndependentFit
@@ -125,6 +125,11 @@ class FeatureFit(Fit):
 
     def explain(self, codes_row: NDArray[Any], task: int = 0, adds: Array | None = None) -> Explanation:
         return self.base.explain(codes_row, task, adds)
+
+    def _contributions(
+        self, codes_row: NDArray[Any], task: int, best: int, second: int, posterior: Array
+    ) -> list[Contribution]:
+        return self.base._contributions(codes_row, task, best, second, posterior)
 
     def parameters(self) -> PosteriorParameters:
         return self.base.parameters()

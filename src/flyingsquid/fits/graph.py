@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import Any, Self
 
@@ -18,14 +19,13 @@ from flyingsquid.files.fields import BOOLEAN, check_fields, finite
 from flyingsquid.files.state import State
 from flyingsquid.fits.base import DOUBLE, Array, Fit, PosteriorParameters, read_common
 from flyingsquid.fits.diagnostics import (
-    PERSISTENT,
+    UNTESTED,
     Diagnostics,
     accuracy_gain,
-    persistent_errors_doubt,
+    persistence_doubts,
     recommend,
-    without_triplets,
 )
-from flyingsquid.fits.explanation import Explanation, explain_on_graph, with_adds
+from flyingsquid.fits.explanation import Contribution, contributions_of
 from flyingsquid.fits.files import flatten_tables, read_array, read_task_tables, read_units
 from flyingsquid.graph import DependencyGraph
 from flyingsquid.inference import Emissions, max_product, sum_product, vote_shares, with_own_evidence
@@ -37,7 +37,8 @@ from flyingsquid.votes.patterns import by_pattern
 _DRAWN_CELLS, _MOST_ITEMS = 1 << 20, 20_000
 # Pairs of tasks that were moved by more than this contradicted each other.
 _CONTRADICTORY = 0.01
-
+# Log odds this small are rounding.
+_ROUNDING = 1e-9
 
 _FIELDS = {
     "temper": finite(np.nextafter(0.0, 1.0), 1),
@@ -120,12 +121,35 @@ class GraphFit(Fit):
     def log_likelihood(self, codes: Codes) -> Array:
         return sum_product(self.likelihoods(codes), self.graph._task_tree, self.clique_tables)[1]
 
-    def explain(self, codes_row: NDArray[Any], task: int = 0, adds: Array | None = None) -> Explanation:
-        posterior = with_adds(self.posterior(codes_row[None, :])[0, task], adds)
-        prior = self.class_balance[task]
-        return explain_on_graph(
-            codes_row, self.classes, self.source_names, prior, posterior, self.emissions, task, adds
-        )
+    def _contributions(
+        self, codes_row: NDArray[Any], task: int, best: int, second: int, posterior: Array
+    ) -> list[Contribution]:
+        """Return one contribution for each unit of dependent sources, and one for the other tasks."""
+        logs, said = self.emissions.log_tables, []
+        units = [unit for unit in self.emissions.units if unit[0][0] in self.emissions.tasks[task]]
+        for sources, table in units:
+            at, n_states = list(sources), len(self.classes) + 1
+            digits = np.maximum(codes_row[at], -1).astype(np.intp) + 1
+            state = int(digits @ n_states ** np.arange(len(sources)))
+            parts = self._contributions_of(at, codes_row, np.zeros(len(at)))
+            words = ", ".join(str(part.shown_vote) for part in parts)
+            adds = float(table[best, state] - table[second, state])
+            said.append(Contribution(" & ".join(part.source for part in parts), words, "", adds))
+        in_units = {source for sources, _ in units for source in sources}
+        alone = [source for source in self.emissions.tasks[task] if source not in in_units]
+        scores = logs[alone, :, np.where(codes_row[alone] >= 0, codes_row[alone], len(self.classes))]
+        said += self._contributions_of(alone, codes_row, scores[:, best] - scores[:, second])
+        if len(self.emissions.tasks) > 1:
+            prior, own = self.class_balance[task], math.fsum(c.adds for c in said)
+            total = np.log(posterior[best] / posterior[second]) - np.log(prior[best] / prior[second])
+            if abs(total - own) > _ROUNDING:
+                said.append(Contribution("other tasks", "", "", float(total - own)))
+        return said
+
+    def _contributions_of(
+        self, at: list[int], codes_row: NDArray[Any], adds: NDArray[Any]
+    ) -> list[Contribution]:
+        return contributions_of([self.source_names[i] for i in at], codes_row[at], self.classes, adds)
 
     def parameters(self) -> PosteriorParameters:
         return PosteriorParameters(self.emissions, self.graph._task_tree, self.clique_tables, self.temper)
@@ -139,16 +163,10 @@ class GraphFit(Fit):
         return excess_by_source(self.edge_excess, self.graph)
 
     def own_diagnostics(self, moments: Moments) -> Diagnostics:
-        excess = np.concatenate([np.zeros(0), *self.edge_excess])
-        persistence = float(np.mean(np.clip(np.nan_to_num(excess), 0, 1))) if len(excess) else 0.0
-        doubts = [persistent_errors_doubt(persistence, "task to task")] if persistence > PERSISTENT else []
-        return without_triplets(
-            moments,
-            method=self.method,
-            reason="; ".join(note for note in (self.reason, contradiction_note(self.mismatch)) if note),
-            class_balance=self.balance_note,
-            verdict=recommend(gain_on_graph(self), self.accuracies, moments.coverage, doubts=doubts),
-        )
+        doubts = [*persistence_doubts(self.edge_excess), UNTESTED]
+        verdict = recommend(gain_on_graph(self), self.accuracies, moments.coverage, doubts)
+        reason = "; ".join(note for note in (self.reason, contradiction_note(self.mismatch)) if note)
+        return replace(self._without_triplets(moments, verdict), reason=reason)
 
     def _extra_state(self) -> tuple[dict[str, Any], dict[str, NDArray[Any]]]:
         meta = {

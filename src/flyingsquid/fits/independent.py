@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import cached_property
-from math import exp, log
+from math import log
 from typing import Any, Self
 
 import numpy as np
@@ -22,10 +21,11 @@ from flyingsquid.fits.base import (
     Fit,
     ItemScores,
     PosteriorParameters,
+    probabilities_of,
     read_common,
 )
-from flyingsquid.fits.diagnostics import Diagnostics, accuracy_gain, recommend, without_triplets
-from flyingsquid.fits.explanation import Explanation, explain_independent, with_adds
+from flyingsquid.fits.diagnostics import UNTESTED, Diagnostics, accuracy_gain, recommend
+from flyingsquid.fits.explanation import Contribution, contributions_of
 from flyingsquid.graph.junction import JunctionTree
 from flyingsquid.inference import (
     Emissions,
@@ -90,23 +90,17 @@ class IndependentFit(Fit):
         evidence[1] = log_odds
         return evidence.T[:, None, :]
 
-    def likelihoods(self, codes: Codes) -> Array:
-        return self.confusion.logs().evidence(codes)[:, None, :]
-
-    def log_likelihood(self, codes: Codes) -> Array:
-        return self.confusion.log_likelihood(codes, self._prior)
-
     def posterior(self, codes: Codes, dtype: np.dtype[Any] = DOUBLE) -> NDArray[Any]:
         if len(self.classes) == 2:
             return binary_posterior(codes, self._prior, self._weights, dtype)
         return class_posterior(codes, self._prior, self.vote_scores)
 
-    def explain(self, codes_row: NDArray[Any], task: int = 0, adds: Array | None = None) -> Explanation:
-        posterior = with_adds(self.posterior(codes_row[None, :])[0, 0], adds)
+    def _contributions(
+        self, codes_row: NDArray[Any], task: int, best: int, second: int, posterior: Array
+    ) -> list[Contribution]:
         scores = self.vote_scores.of_votes(codes_row)
-        return explain_independent(
-            codes_row, self.classes, self.source_names, self._prior, posterior, scores, adds
-        )
+        adds = scores[:, best] - scores[:, second]
+        return contributions_of(self.source_names, codes_row, self.classes, adds)
 
     def parameters(self) -> PosteriorParameters:
         scores = self.vote_scores.values
@@ -123,25 +117,11 @@ class IndependentFit(Fit):
             return None
         prior = self._prior if balance is None else balance
         offset = log(prior[1]) - log(prior[0])
-
-        def finish(sums: Sequence[float]) -> tuple[float, float]:
-            log_odds = sums[0] + offset
-            # From the smaller probability, which rounding of the larger one would lose.
-            small = exp(-abs(log_odds))
-            unlikely, likely = small / (1 + small), 1 / (1 + small)
-            return (likely, unlikely) if log_odds < 0 else (unlikely, likely)
-
-        return ItemScores(self._weights[:, :, None], finish)
+        return ItemScores(self._weights[:, :, None], lambda sums: probabilities_of(sums[0] + offset))
 
     def own_diagnostics(self, moments: Moments) -> Diagnostics:
-        gain = gain_on_drawn_items(self.confusion, self._prior, lambda codes: self.posterior(codes)[:, 0])
-        return without_triplets(
-            moments,
-            method=self.method,
-            reason=self.reason,
-            class_balance=self.balance_note,
-            verdict=recommend(gain, self.accuracies, moments.coverage),
-        )
+        verdict = recommend(gain_on_drawn_items(self), self.accuracies, moments.coverage, [UNTESTED])
+        return self._without_triplets(moments, verdict)
 
     def _extra_state(self) -> tuple[dict[str, Any], dict[str, NDArray[Any]]]:
         return {"silence_counts": bool(self.silence_counts)}, {}
@@ -152,15 +132,11 @@ class IndependentFit(Fit):
         return cls(**read_common(state, moments), silence_counts=state.meta["silence_counts"])
 
 
-def gain_on_drawn_items(
-    tables: ConfusionTables, balance: Array, label: Callable[[NDArray[Any]], Array]
-) -> float:
-    """Return the accuracy minus that of majority vote, on items drawn from the tables with a fixed seed.
-
-    ``label`` returns posteriors of shape (n, K) for codes of shape (n, m).
-    """
-    codes, y = draw_items(tables, balance)
-    return accuracy_gain(label(codes), vote_shares(codes, len(balance))[:, 0], y)
+def gain_on_drawn_items(fit: Fit) -> float:
+    """Return the accuracy minus that of majority vote, on items drawn from the tables with a fixed seed."""
+    balance = fit.class_balance[0]
+    codes, y = draw_items(fit.confusion, balance)
+    return accuracy_gain(fit.posterior(codes)[:, 0], vote_shares(codes, len(balance))[:, 0], y)
 
 
 def draw_items(tables: ConfusionTables, balance: Array) -> tuple[NDArray[Any], NDArray[np.intp]]:

@@ -17,7 +17,7 @@ from flyingsquid.moments import Moments
 Array = NDArray[np.float64]
 
 
-@dataclass(frozen=True, slots=True, eq=False)
+@dataclass(frozen=True, slots=True, eq=False, kw_only=True)
 class SequenceDiagnostics(Diagnostics):
     """Diagnostics of a sequence model: those of its rows, and of their order.
 

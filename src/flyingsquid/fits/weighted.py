@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
-from math import exp, log
+from math import log
 from typing import Any, ClassVar, Self
 
 import numpy as np
@@ -33,23 +33,19 @@ from flyingsquid.fits.base import (
     ItemScores,
     PosteriorParameters,
     RowEvidence,
+    probabilities_of,
     read_common,
 )
 from flyingsquid.fits.diagnostics import (
+    UNTESTED,
     Diagnostics,
+    Verdict,
+    dependence_doubts,
     names_in,
     names_in_groups,
-    recommend_mixture,
-    without_triplets,
+    recommend,
 )
-from flyingsquid.fits.explanation import (
-    Explanation,
-    build_explanation,
-    contribution,
-    feature_contributions,
-    next_best_and_best,
-    with_adds,
-)
+from flyingsquid.fits.explanation import Contribution, contributions_of
 from flyingsquid.fits.files import read_array
 from flyingsquid.fits.independent import SINGLE_TASK, draw_items, gain_on_drawn_items
 from flyingsquid.inference import Emissions, Mixture, mixture_posterior
@@ -64,6 +60,17 @@ _STEPS, _NUDGE = 32, 1e-4
 _FEWEST_STEPS, _MOST_ROWS = 4, 4_096
 # Sources beyond which independence is not tested: the test compares all pairs.
 _MOST_TESTED = 300
+# A factor of this relative size is seen on panels of judges that share a bias, and hardly on clean votes.
+_SUSPICIOUS_FACTOR = 0.05
+_NO_SIGNAL = (
+    "No signal: chance could explain how often the sources agree, so nothing shows that the labels are "
+    "better than guesses."
+)
+_CONTRADICTORY = (
+    "Contradictory: two groups of sources disagree, and the votes do not show which group is right. Labels "
+    "follow the majority vote; only gold labels can decide. fs.suggest_items(model, votes, 10) lists the "
+    "items that distinguish the two."
+)
 # Beyond what any fit gives; larger values in a file are refused.
 _HEAVIEST, _MOST_LOG, _WIDEST_GAIN = 1e3, 1e3, 4.0
 _SHARES = ("trust", "anchored_share", "majority")
@@ -139,28 +146,22 @@ class WeightedFit(Fit):
     def evidence(self, codes: Codes) -> Array:
         return np.asarray(np.log(self.posterior(codes)) - np.log(self.without_votes))
 
-    def likelihoods(self, codes: Codes) -> Array:
-        return self.confusion.logs().evidence(codes)[:, None, :]
-
-    def log_likelihood(self, codes: Codes) -> Array:
-        return self.confusion.log_likelihood(codes, self.class_balance[0])
-
-    def explain(self, codes_row: NDArray[Any], task: int = 0, adds: Array | None = None) -> Explanation:
-        """Explain one item by the share of each vote in the log odds of the best class.
+    def _contributions(
+        self, codes_row: NDArray[Any], task: int, best: int, second: int, posterior: Array
+    ) -> list[Contribution]:
+        """Return the share of each vote in the log odds.
 
         The effect of a vote depends on the other votes, so each vote gets its Aumann-Shapley value (1974):
         its contribution while the weights of all votes increase together from 0 to 1. The values add up.
         """
-        posterior = with_adds(self.posterior(codes_row[None, :])[0, 0], adds)
-        second, best = next_best_and_best(posterior)
         parts = np.zeros(len(codes_row))
         voting = np.flatnonzero(codes_row >= 0)
         if len(voting):
             parts[voting] = self.vote_parts(codes_row, voting, best, second)
-        balance = self.without_votes
-        cells = zip(self.source_names, codes_row, [self.classes] * len(parts), parts, strict=True)
-        said = [*(contribution(*cell) for cell in cells), *feature_contributions(adds, best, second)]
-        return build_explanation(self.classes, second, best, posterior, balance, said, codes_row)
+        return contributions_of(self.source_names, codes_row, self.classes, parts)
+
+    def _without_votes(self, task: int) -> Array:
+        return self.without_votes
 
     @property
     def source_groups(self) -> NDArray[np.intp]:
@@ -199,41 +200,39 @@ class WeightedFit(Fit):
 
     def own_diagnostics(self, moments: Moments) -> Diagnostics:
         names, test = moments.source_names, _test_independence(moments)
-        if self.gain_interval is None:  # from counts alone
-            gain = gain_on_drawn_items(
-                self.confusion, self.class_balance[0], lambda codes: self.posterior(codes)[:, 0]
-            )
-            is_certain = self.mixture.trust > 0.5
-        else:
-            gain, is_certain = self.gain, self.gain_interval[0] > 0
         # A source is useless or adversarial by how well it tells the classes apart. How often it is right
         # depends on the class balance too, which sources of mostly one class miss.
         skill, error = balanced_accuracies(self.confusion, self.class_balance[0], float(moments.n_items))
         chance, reach = 1 / moments.n_classes, NORMAL_95 * np.nan_to_num(error, nan=np.inf)
         several = (np.asarray(moments.vote_counts) > 0).sum(axis=1) > 1
-        return without_triplets(
-            moments,
-            method=self.method,
-            reason=self.reason,
-            class_balance=self.balance_note,
+        return replace(
+            self._without_triplets(moments, self._verdict(moments, test)),
             identical=names_in_groups(names, self.groups),
             unidentified=names_in(names, self._unidentified(moments)),
             useless=names_in(names, several & (np.abs(skill - chance) <= reach)),
             adversarial=names_in(names, several & (skill < chance - reach)),
             fit_test=test,
-            verdict=recommend_mixture(
-                gain,
-                self.gain_interval,
-                self.accuracies,
-                moments.coverage,
-                test=test,
-                is_certain=is_certain,
-                is_tested=self.is_tested,
-                second_factor=self.second_factor,
-                is_contradictory=self.mixture.majority >= 0.5,
-                by_chance=agree_by_chance(moments),
-            ),
         )
+
+    def _verdict(self, moments: Moments, test: FitTest | None) -> Verdict:
+        """Recommend the model or majority vote; ``test`` is a test of independence from counts of pairs."""
+        interval = self.gain_interval
+        if interval is None:  # from counts alone
+            gain, is_certain = gain_on_drawn_items(self), self.mixture.trust > 0.5
+        else:
+            gain, is_certain = self.gain, interval[0] > 0
+        if agree_by_chance(moments):
+            return Verdict("no signal", _NO_SIGNAL, gain, interval)
+        if self.mixture.majority >= 0.5:
+            return Verdict("contradictory", _CONTRADICTORY, gain, interval)
+        doubts = []
+        if not self.is_tested:
+            doubts += dependence_doubts(test) or [UNTESTED]
+        if self.second_factor > _SUSPICIOUS_FACTOR:
+            doubts.append("groups of sources agree for a reason that may not be the truth")
+        if not is_certain:
+            doubts.append("other plausible models imply no gain")
+        return recommend(gain, self.accuracies, moments.coverage, doubts, interval)
 
     def _unidentified(self, moments: Moments) -> NDArray[np.bool_]:
         """Return a mask of voting sources whose accuracy the votes do not determine, shape (m,)."""
@@ -367,7 +366,7 @@ def _item_scores(mixture: Mixture, ratio: float) -> ItemScores:
     def by_term(sums: Sequence[float], number: int) -> float:
         at = 5 + 3 * number
         ratio = (sums[at + 2] + even) / (sums[at + 1] + even)
-        return _logistic(sums[at] + odds[number] + log(ratio))
+        return probabilities_of(sums[at] + odds[number] + log(ratio))[1]
 
     def answer(p: float) -> tuple[float, float]:
         p = p if ratio == 1.0 else p * ratio / (p * ratio + 1 - p)
@@ -389,11 +388,6 @@ def _item_scores(mixture: Mixture, ratio: float) -> ItemScores:
         return answer(p)
 
     return ItemScores(adds, finish)
-
-
-def _logistic(log_odds: float) -> float:
-    small = exp(-abs(log_odds))
-    return small / (1 + small) if log_odds < 0 else 1 / (1 + small)
 
 
 def balanced_accuracies(

@@ -41,12 +41,12 @@ from flyingsquid.exceptions import GraphError, OptionError
 from flyingsquid.fits.base import Array, Assessment, Fit
 from flyingsquid.fits.diagnostics import (
     CLEARLY_DEPENDENT,
-    PERSISTENT,
     Diagnostics,
     accuracy_gain,
+    dependence_doubts,
     format_names,
     names_in,
-    persistent_errors_doubt,
+    persistence_doubts,
     recommend,
 )
 from flyingsquid.fits.graph import GraphFit, contradiction_note, gain_on_graph, resolve_temper
@@ -439,6 +439,9 @@ class ClosedFormAssessment(Assessment):
         one_sided = found.gather([task.flags.one_sided for task in fits])
         clipped = found.gather([task.clipped for task in fits])
         test = self._test
+        doubts = dependence_doubts(test)
+        if 2 * clipped.sum() > len(clipped):
+            doubts.append("the class balance does not fit the votes")
         return Diagnostics(
             method=fit.method,
             reason=fit.reason,
@@ -457,9 +460,7 @@ class ClosedFormAssessment(Assessment):
                 _gain(fit, found),
                 fit.accuracies,
                 moments.coverage,
-                clipped=clipped,
-                test=test,
-                doubts=_persistence_doubts(found),
+                [*doubts, *persistence_doubts([pair.excess for pair in found.pairs])],
             ),
         )
 
@@ -472,12 +473,6 @@ def _gain(fit: Fit, found: BinaryTasks) -> float:
     signed, y = draw_votes(only.tables, only.balance)
     codes = np.where(signed == 0, -1, signed > 0).astype(np.int8)
     return accuracy_gain(fit.posterior(codes)[:, 0], vote_shares(codes, 2)[:, 0], y)
-
-
-def _persistence_doubts(found: BinaryTasks) -> list[str]:
-    excess = np.concatenate([np.zeros(1), *(pair.excess for pair in found.pairs)])[1:]
-    persistence = float(np.mean(np.clip(np.nan_to_num(excess), 0, 1))) if len(excess) else 0.0
-    return [persistent_errors_doubt(persistence, "task to task")] if persistence > PERSISTENT else []
 
 
 def _identical_sources(found: BinaryTasks) -> list[tuple[int, ...]]:

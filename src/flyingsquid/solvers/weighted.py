@@ -38,14 +38,10 @@ from flyingsquid.votes.codes import NOT_ASKED, OneHot, marked_cells
 _FEW_ITEMS = 20
 # More cells of votes than this are not kept for an assessment on demand.
 _MOST_KEPT = 1 << 22
-# If more than this share of the pairs is dependent, a gain is recommended only if the tables, with the
-# dependence discounted, have more than this share. Then none of 240 random panels of LLMBar is recommended
-# with a loss (without this rule: one), and none of 204 datasets derived from the design half (two).
-_FEW_DEPENDENT, _PASSED = 0.05, 0.9
-# Independence counts as tested if there are so many pairs beyond the number of sources, or if abstentions
-# show that the tables can be trusted. Four sources leave two pairs: 2 of 520 random panels of LLMBar were
-# recommended with a loss, both with four judges.
-_FEWEST_TESTED, _TRUSTED = 3, 0.5
+# If more than this share of the pairs is dependent, no gain is recommended, also if the tables fit after the
+# dependence is discounted: with that exception, 1 of 2,500 random panels of LLMBar is recommended with a
+# loss.
+_FEW_DEPENDENT = 0.05
 # A class is reported if it gets fewer labels than this part of their expected number; at most so many are
 # named.
 _RARELY, _MOST_NAMED = 0.2, 3
@@ -111,9 +107,7 @@ def weighted_fit(
                 "outweighed."
             )
         concerns = (every, *concerns)
-    trust = found.trust
     many_pairs = _FEW_DEPENDENT * moments.n_sources * (moments.n_sources - 1) / 2
-    is_accounted_for = trust.share > _PASSED or found.dependence.n_pairs <= many_pairs
     return WeightedFit(
         classes=moments.classes,
         source_names=moments.source_names,
@@ -124,7 +118,7 @@ def weighted_fit(
         concerns=(*silent_sources_concern(moments), *concerns),
         mixture=found.mixture,
         groups=np.arange(moments.n_sources) if groups is None else groups,
-        is_tested=(trust.n_tested >= _FEWEST_TESTED or trust.share > _TRUSTED) and is_accounted_for,
+        is_tested=found.trust.is_tested and found.dependence.n_pairs <= many_pairs,
         second_factor=found.dependence.second_factor,
     )
 
