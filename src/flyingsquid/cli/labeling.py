@@ -338,13 +338,13 @@ class Labeler:
         """
         model, length = self._model, clip_length(self._model)
         if features is not None:
-            read = model.read_votes(votes.with_all_sources(model.vote_schema_.names))
+            read = model.read_votes(votes)
             posterior = model.predict_proba(read, features=features[: read.n_items])
             return self._labeled(read, np.asarray(posterior), gold)
         if length is not None and length > 1:
             posterior = model.predict_proba(clips(votes, length)).reshape(-1, votes.n_classes)
             return self._labeled(votes, posterior[: votes.n_items], gold)
-        read = model.read_votes(votes.with_all_sources(model.vote_schema_.names))
+        read = model.read_votes(votes)
         codes = read.codes
         if length is None or read.is_sparse or not is_repetitive(codes, read.n_classes):
             return self._labeled(read, np.asarray(model.predict_proba(read)), gold)
