@@ -147,8 +147,8 @@ class PanelReport(Tabular):
         turned = self._turned_judges()
         if turned:
             said.append(
-                f"Answers in two orders differ more often than by chance: {format_list(turned, 12)}. Check that "
-                "votes name the answer and not its position."
+                f"Answers in two orders differ more often than by chance: {format_list(turned, 12)}. Check "
+                "that votes name the answer and not its position."
             )
         if self.redundant:
             saves = (
