@@ -299,7 +299,6 @@ def recommend(
     accuracies: Array,
     coverage: Array,
     *,
-    clipped: Mask | None = None,
     test: FitTest | None = None,
     doubts: Sequence[str] = (),
 ) -> Verdict:
@@ -309,8 +308,6 @@ def recommend(
     ----------
     gain : float
     accuracies, coverage : arrays of shape (m,)
-    clipped : mask of shape (m,), optional
-        Sources that do not fit the class balance.
     test : FitTest, optional
         Without one, independence could not be tested.
     doubts : sequence of str
@@ -318,7 +315,7 @@ def recommend(
     """
     if gain < _WORTH_HAVING:
         return no_better(gain, accuracies, coverage)
-    found = [*_doubts(clipped, test, gain), *doubts]
+    found = [*_doubts(test, gain), *doubts]
     if test is None:
         found.append(_UNTESTED)
     return unproven(gain, found) if found else Verdict("recommended", f"Recommended: {_claim(gain)}.", gain)
@@ -467,12 +464,10 @@ def _reason(accuracies: Array, coverage: Array) -> str:
     return "the weights of the sources rarely change which class wins"
 
 
-def _doubts(clipped: Mask | None, test: FitTest | None, gain: float) -> list[str]:
+def _doubts(test: FitTest | None, gain: float) -> list[str]:
     doubts = _dependence_doubt(test)
     if gain > _TOO_GOOD:
         doubts.append(_TOO_GOOD_DOUBT)
-    if clipped is not None and 2 * clipped.sum() > len(clipped):
-        doubts.append("the class balance does not fit the votes")
     return doubts
 
 

@@ -65,6 +65,8 @@ _CLOSED_FORM = Requires(
 _MOST_ERRORS = 1e6
 # Without an interval, an accuracy this close to one half counts as indistinguishable from random votes.
 _NEAR_CHANCE = 0.02
+# Share of votes for one class, beyond the expected share, that makes the class balance doubtful.
+_LEAN = 0.05
 
 
 @dataclass(frozen=True)
@@ -457,9 +459,8 @@ class ClosedFormAssessment(Assessment):
                 _gain(fit, found),
                 fit.accuracies,
                 moments.coverage,
-                clipped=clipped,
                 test=test,
-                doubts=_persistence_doubts(found),
+                doubts=[*_persistence_doubts(found), *_balance_doubts(fit, moments, found)],
             ),
         )
 
@@ -478,6 +479,22 @@ def _persistence_doubts(found: BinaryTasks) -> list[str]:
     excess = np.concatenate([np.zeros(1), *(pair.excess for pair in found.pairs)])[1:]
     persistence = float(np.mean(np.clip(np.nan_to_num(excess), 0, 1))) if len(excess) else 0.0
     return [persistent_errors_doubt(persistence, "task to task")] if persistence > PERSISTENT else []
+
+
+def _balance_doubts(fit: Fit, moments: Moments, found: BinaryTasks) -> list[str]:
+    """Return a doubt if most votes lean to one class, as if the class balance were wrong.
+
+    A table of votes may explain any lean of a single source. If classes are simulated with a share of 0.3
+    or less but assumed to be equally frequent, all sources lean by 0.1 or more, and labels are worse than
+    majority vote.
+    """
+    counts, lean = np.asarray(moments.vote_counts, np.float64), 0.0
+    for number, task in enumerate(found.tasks):
+        own = [i for i in task.own if counts[i].all()]
+        accuracy, share = fit.accuracies[own], fit.class_balance[number][1]
+        expected = share * accuracy + (1 - share) * (1 - accuracy)
+        lean += float((counts[own, 1] - expected * counts[own].sum(axis=1)).sum())
+    return ["the class balance does not fit the votes"] if abs(lean) > _LEAN * counts.sum() else []
 
 
 def _identical_sources(found: BinaryTasks) -> list[tuple[int, ...]]:
