@@ -226,6 +226,8 @@ def _print_labels(
     output: str,
     options: dict[str, Any],
 ) -> None:
+    from flyingsquid.cli.labeling import clip_length
+
     if comparison.model is not None:
         console.table(replace(comparison.table(), footnotes=(comparison.sentence(),)))  # the verdict is above
         if options["learn_from_gold"]:
@@ -237,17 +239,16 @@ def _print_labels(
     console.echo()
     without = comparison.n_items - comparison.n_covered
     if without:
+        items = "1 item has" if without == 1 else f"{without:,} items have"
         if options["features_path"] and model.diagnostics_.features.is_used:
-            items = "1 item has" if without == 1 else f"{without:,} items have"
-            console.note(f"{items} no votes (n_votes is 0); labels are based on features alone.")
+            source = "labels are based on features alone"
+        elif clip_length(model) != 1:
+            source = "labels are based on the rows around them"
         elif without == 1:
-            console.note(
-                "1 item has no votes (n_votes is 0); it gets the probabilities of an item without votes."
-            )
+            source = "it gets the probabilities of an item without votes"
         else:
-            console.note(
-                f"{without:,} items have no votes (n_votes is 0); all of them get the same probabilities."
-            )
+            source = "all of them get the same probabilities"
+        console.note(f"{items} no votes (n_votes is 0); {source}.")
     _note_ties(console, labeler.n_tied, options["tie_break"])
     names = [*map(str, model.vote_schema_.classes), "no label"]
     counts = [f"{name}: {n:,}" for name, n in zip(names, labeler.counts.tolist(), strict=True) if n]
