@@ -51,6 +51,19 @@ def test_the_report_has_reliability_refusals_and_redundancy(panel):
     assert report.to_dict()["redundant"] == list(report.redundant)
 
 
+def test_votes_that_name_positions_are_noticed(panel):
+    votes, _ = panel
+    assert "position" not in str(panel_report(votes)).replace("position_bias", "")
+    codes = votes.codes.copy()
+    codes[:, 1::2] = np.where(codes[:, 1::2] >= 0, 1 - codes[:, 1::2], -1)  # the position in the other order
+    report = panel_report(fs.Votes(codes, votes.classes, votes.names, structure=votes.structure))
+    assert "'judge 0', 'judge 1', 'judge 2', 'judge 3'. Check that votes name the answer" in str(report)
+    found = report.judges.to_dict()
+    values = [np.array(found[name]) for name in ("accuracy_low", "accuracy", "accuracy_high")]
+    assert (values[0] <= values[1]).all()
+    assert (values[1] <= values[2]).all()
+
+
 def test_dropping_the_redundant_judges_changes_as_many_labels_as_reported(panel):
     votes, _ = panel
     model = fs.LabelModel().fit(votes)

@@ -107,6 +107,15 @@ def test_a_report_shows_the_items(folder):
     assert "mail <b>" not in page
 
 
+@pytest.mark.parametrize("most", [300, 60])  # all items, and a sample of every fifth
+def test_a_report_names_items_by_their_identifiers(folder, most):
+    run("report", "votes.csv", "-o", "report.html", limits=ReadLimits(sampled_items=most))
+    named = re.findall(r'class="id"><bdi>(.*?)</bdi>', (folder / "report.html").read_text("utf-8"))
+    ids = open_votes("votes.csv").read().ids[:: 300 // most]
+    assert named
+    assert set(named) <= set(ids)
+
+
 @pytest.mark.parametrize(
     "ending", ["txt", "jsonl", "csv", "json", pytest.param("parquet", marks=pytest.mark.extra)]
 )

@@ -218,9 +218,11 @@ def test_signed_votes_only_when_asked(folder):
 
 def test_clips_label_every_row(folder):
     codes, _ = simulate(302)
+    codes[[7, 8]] = -1
     write_wide(folder / "frames302.csv", codes)
     said = label("frames302.csv", "-o", "labels.csv", "--graph", "chain:6", "--model", "chain.fsq").output
     assert "links 1/6" in said
+    assert "no votes (n_votes is 0); labels are based on the rows around them" in said
     assert len(rows_of("labels.csv")) == 302
     votes = open_votes("frames302.csv").read().votes
     graph = fs.DependencyGraph.chain(6, 5)

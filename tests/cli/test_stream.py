@@ -185,6 +185,18 @@ def test_nan_abstains():
     assert run(text=text).stdout == run(text=text.replace("NaN", "null")).stdout
 
 
+@pytest.mark.parametrize("block", [1, 100])
+@pytest.mark.parametrize("blank", ["", " ", "NA", "None", "abstain"])
+def test_strings_that_mean_no_vote_abstain_as_in_files(blank, block):
+    text = '{"a": "spam", "b": "ham"}\n{"a": null, "b": "ham"}\n{"a": "ham", "b": null}\n'
+    wanted = run("--block", block, "--classes", "ham,spam", text=text)
+    found = run("--block", block, "--classes", "ham,spam", text=text.replace("null", json.dumps(blank)))
+    assert wanted.exit_code == 0
+    assert found.stdout == wanted.stdout
+    declared = run("--classes", f"ham,spam,{blank or 'none'}", text=text.replace("null", '"NA"'))
+    assert ("NA" in declared.stdout) == (blank == "NA")
+
+
 @pytest.mark.parametrize("option", ["--block", "--every", "--refresh", "--window"])
 def test_numbers_that_no_computer_counts_to(option, tmp_path):
     result = run("--checkpoint", tmp_path / "run.fsq", option, "9" * 23)

@@ -369,3 +369,11 @@ def test_items_are_not_read_from_arrays(tmp_path):
     np.save(tmp_path / "items.npy", np.zeros((2, 3)))
     with pytest.raises(VoteFileError, match="got npy"):
         read_records(tmp_path / "items.npy")
+
+
+@pytest.mark.parametrize("rows", [None, 2])  # one chunk, and several that are joined
+def test_votes_of_a_whole_file_have_the_identifiers_of_the_items(made, rows):
+    path = made("v.csv", "id,a,b\nx,spam,ham\ny,ham,\nz,,spam\n")
+    chunk = open_votes(path, chunk_rows=rows).read()
+    assert chunk.votes.items.tolist() == list(chunk.ids) == ["x", "y", "z"]
+    assert open_votes(path, item=False, ignore=["id"], chunk_rows=rows).read().votes.items is None

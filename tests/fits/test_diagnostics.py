@@ -233,3 +233,17 @@ def test_diagnostics_print_what_is_worth_reading():
     assert lines[0] == "method: auto"
     assert lines[-1] == f"verdict: {model.diagnostics_.verdict}"
     assert not any(line.endswith(": ") for line in lines)
+
+
+@pytest.mark.parametrize(("given", "kind"), [(None, "unproven"), ([0.8, 0.2], "recommended")])
+@pytest.mark.parametrize("graph", [None, fs.DependencyGraph.chain(2, 4)])
+def test_a_class_balance_that_does_not_fit_the_votes_is_a_doubt(graph, given, kind):
+    rng = np.random.default_rng(0)
+    y = (rng.random(3_000) < 0.2).repeat(2)[:, None]
+    right = rng.random((6_000, 4)) < [0.9, 0.8, 0.7, 0.7]
+    votes = np.where(rng.random((6_000, 4)) < 0.8, np.where(right, y, ~y), -1)
+    if graph is not None:
+        votes = votes.reshape(-1, 2, 4)
+    verdict = fs.LabelModel(graph, method="triplet", class_balance=given).fit(votes).diagnostics_.verdict
+    assert verdict.kind == kind
+    assert ("class balance" in str(verdict)) == (given is None)

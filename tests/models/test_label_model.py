@@ -503,6 +503,22 @@ def test_predict_refuses_other_sources():
         model.predict_proba(fs.Votes.from_classes([["x", "y", "x", "x", "x"]]))
 
 
+@pytest.mark.parametrize("make", [fs.LabelModel, fs.MajorityVote, fs.OnlineLabelModel])
+def test_later_tasks_of_a_crowd_may_lack_workers_and_classes(make):
+    rng = np.random.default_rng(0)
+    triples = [(i, f"w{j}", str(rng.choice(["cat", "dog", "fox"]))) for i in range(60) for j in range(6)]
+    model = make().partial_fit(fs.Votes.from_long(*zip(*triples, strict=True)))
+    some = list(zip(*[t for t in triples[:60] if t[1] != "w3" and t[2] != "fox"], strict=True))
+    later, declared = fs.Votes.from_long(*some), fs.Votes.from_long(*some, classes=["cat", "dog", "fox"])
+    assert (later.n_sources, later.n_classes) == (5, 2)
+    expected = model.predict_proba(model.read_votes(declared, unknown_sources="ignore"))
+    np.testing.assert_array_equal(model.predict_proba(later), expected)
+    model.partial_fit(model.read_votes(later))
+    others = fs.Votes.from_long([1, 1, 2], ["w1", "eve", "w2"], ["cat", "dog", "cat"])
+    with pytest.raises(IncompatibleError, match=mentions("'eve'", "unknown_sources")):
+        model.predict(others)
+
+
 def test_predict_before_fit_is_scikit_learns_error_and_ours():
     for error in (NotFittedError, SklearnNotFittedError, fs.FlyingSquidError, AttributeError):
         with pytest.raises(error, match="not fitted yet"):

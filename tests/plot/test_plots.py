@@ -42,6 +42,7 @@ def pictures(votes, y, model):
     counted = fs.MajorityVote().fit(votes).explain(votes[[3]])
     return {
         "accuracies": (lambda a: plot.plot_accuracies(summary, a), 1),
+        "accuracies of a model": (lambda a: plot.plot_accuracies(model.summary(), a), 1),
         "coverage": (lambda a: plot.plot_coverage(summary, a), 1),
         "agreement": (lambda a: plot.plot_agreement(agreement(votes), a), 1),
         "dependence": (lambda a: plot.plot_dependence(given, votes.source_names, a, least=0.0), 1),

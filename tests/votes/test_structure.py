@@ -181,3 +181,17 @@ def test_families_are_judges_of_one_model():
     layout = [{"model": "m", "prompt": "p"}, {"model": "m", "prompt": "q"}, "m", "other"]
     structure = fs.Votes.from_classes([[0, 1, 0, 1]]).with_structure(layout).structure
     assert structure.families().tolist() == [0, 0, 1, 2]
+
+
+def test_a_layout_that_matches_no_replicates_is_refused():
+    votes = fs.Votes.from_classes([[0, 1, 1]], names=["a|given", "a|swapped", "b"])
+    assert votes.with_structure("{judge}|{order}").structure.has_replicates
+    with pytest.raises(VotesError, match=r"layout.*'a|given'.*repeat"):
+        votes.with_structure("{judge}@{repeat}")
+
+
+def test_a_table_with_repeated_calls_asks_for_the_columns_that_distinguish_them():
+    calls = pd.DataFrame({"item": [1, 1, 2], "judge": "a", "position": [1, 2, 1], "label": [0, 1, 1]})
+    with pytest.raises(VotesError, match=r"several answers of 'a' on item 1.*'order'.*'position'"):
+        fs.Votes.from_panel(calls)
+    assert fs.Votes.from_panel(calls.rename(columns={"position": "order"})).names == ("a|1", "a|2")

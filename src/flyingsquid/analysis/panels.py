@@ -145,6 +145,12 @@ class PanelReport(Tabular):
     def sentences(self) -> tuple[str, ...]:
         """Return sentences about the whole panel."""
         said = [] if self.alpha is None else [f"{self.alpha}."]
+        turned = self._turned_judges()
+        if turned:
+            said.append(
+                f"Answers in two orders differ more often than by chance: {format_list(turned, 12)}. Check "
+                "that votes name the answer and not its position."
+            )
         if self.redundant:
             saves = (
                 "" if self.saved is None or not self.cost else f", at {self.saved / self.cost:.0%} less cost"
@@ -157,6 +163,20 @@ class PanelReport(Tabular):
         if self.cost is not None:
             said.append(f"All calls cost {self.cost:,.6g}.")
         return tuple(said)
+
+    def _turned_judges(self) -> list[Scalar]:
+        """Return judges of two classes whose answers look like names of positions.
+
+        Position decides a share b of the items, and random answers differ on at most half of the others.
+        """
+        columns = self.judges.to_dict()
+        names = ("judge", "self_agreement_high", "position_bias_low", "position_bias_high")
+        rows = zip(*(columns.get(name, []) for name in names), strict=False)
+        return [
+            judge
+            for judge, agree, *bias in rows
+            if None not in (agree, *bias) and 1 - agree > (1 + max(map(abs, bias))) / 2
+        ]
 
     def table(self) -> Table:
         """Return one row per judge, with intervals in brackets; ``judges`` has all columns as numbers."""
@@ -241,12 +261,13 @@ def panel_report(
     refused = sum((missing[reason] for reason in ("refused", "unparseable", "failed")), np.zeros(len(of)))
     low, high = np.asarray(model.accuracies_interval_).T
     changes, redundant, changed = _redundancy(model, read, structure)
+    most = found.bound_interval[:, 1]
     columns: dict[str, list[Scalar]] = {
         "judge": list(structure.judges),
         "sources": n_calls.astype(int).tolist(),
-        "accuracy": _per_judge(np.asarray(model.accuracies_), of).tolist(),
+        "accuracy": np.fmin(_per_judge(np.asarray(model.accuracies_), of), most).tolist(),
         "accuracy_low": _per_judge(low, of).tolist(),
-        "accuracy_high": np.fmin(_per_judge(high, of), found.bound_interval[:, 1]).tolist(),
+        "accuracy_high": np.fmin(_per_judge(high, of), most).tolist(),
         "gold_accuracy": _gold_accuracy(votes, y),
         **_columns_of(found),
         "refused": (np.bincount(of, refused, len(n_calls)) / (n_calls * votes.n_items)).tolist(),

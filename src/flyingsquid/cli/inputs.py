@@ -133,7 +133,7 @@ class LoadedVotes:
             if chunk.votes[at].n_items:
                 kept.append(VoteChunk(chunk.votes[at], chunk.ids[at], gold))
             start += chunk.votes.n_items
-        return join_chunks(kept), step
+        return join_chunks(kept).with_items(), step
 
 
 # ---------------------------------------------------------------------- models

@@ -212,6 +212,8 @@ def _print_labels(
     output: str,
     options: dict[str, Any],
 ) -> None:
+    from flyingsquid.cli.labeler import clip_length
+
     if comparison.model is not None:
         console.table(replace(comparison.table(), footnotes=(comparison.sentence(),)))  # the verdict is above
         if options["learn_from_gold"]:
@@ -223,8 +225,12 @@ def _print_labels(
     console.echo()
     without = comparison.n_items - comparison.n_covered
     if without:
-        by_features = options["features_path"] and model.diagnostics_.features.is_used
-        labels = "Labels are based on features alone" if by_features else "All have the same probabilities"
+        if options["features_path"] and model.diagnostics_.features.is_used:
+            labels = "Labels are based on features alone"
+        elif clip_length(model) != 1:
+            labels = "Labels are based on the rows around them"
+        else:
+            labels = "All have the same probabilities"
         console.note(f"Items without votes (n_votes is 0): {without:,}. {labels}.")
     if labeler.n_tied:
         tied = _TIE_BREAKS[options["tie_break"]]

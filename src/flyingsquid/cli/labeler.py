@@ -80,7 +80,7 @@ class Labeler:
         if length is not None and length > 1:
             posterior = model.predict_proba(clips(votes, length)).reshape(-1, votes.n_classes)
             return self._labeled(votes, posterior[: votes.n_items], gold)
-        read = model.read_votes(votes.with_all_sources(model.vote_schema_.names))
+        read = model.read_votes(votes)
         codes = read.codes
         if features is not None:
             return self._labeled(read, model.predict_proba(read, features=features[: read.n_items]), gold)

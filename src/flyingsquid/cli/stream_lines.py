@@ -19,6 +19,7 @@ from flyingsquid.files.inputs import LONGEST_LINE
 from flyingsquid.files.text_tables import parse_json
 from flyingsquid.votes import ABSTAIN, Votes
 from flyingsquid.votes.codes import Label, smallest_dtype
+from flyingsquid.votes.conventions import is_missing_text
 from flyingsquid.votes.decisions import winners
 
 LABEL_START = b'{"id": '
@@ -180,7 +181,7 @@ class _Reader:
         self.undecided = known.classes is None
         self.open_classes = self.undecided or rules.add_classes
         self.classes: list[Label] = list(known.classes or ())
-        # None always abstains, and so does -1 unless it is a class.
+        # None always abstains, and so do -1 and strings such as "NA" unless they are classes.
         self.codes: dict[Any, int] = {ABSTAIN: -1, None: -1}
         self.codes |= {label: code for code, label in enumerate(self.classes)}
         self._index_names()
@@ -273,6 +274,9 @@ class _Reader:
     def _checked_codes(self, votes: Mapping[Any, Any]) -> list[int]:
         # All votes are checked before a class is added, so that a rejected line changes nothing.
         votes = {source: _as_integer(vote) for source, vote in votes.items()}
+        for vote in votes.values():
+            if isinstance(vote, str) and vote not in self.codes and is_missing_text(vote):
+                self.codes[vote] = -1
         kinds = {type(label) for label in self.classes}
         kinds |= {type(vote) for vote in votes.values() if vote is not None and vote != ABSTAIN}
         if {bool, int} <= kinds:

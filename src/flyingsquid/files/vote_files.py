@@ -78,6 +78,12 @@ class VoteChunk:
         labels[:-1] = self.votes.classes
         return labels[self.gold_codes]
 
+    def with_items(self) -> VoteChunk:
+        """Return the chunk with :attr:`ids` as the identifiers of its votes."""
+        if self.votes.items is not None:
+            return self
+        return replace(self, votes=replace(self.votes, items=np.asarray(self.ids, object)))
+
 
 class VoteFile:
     """An open file of votes. Iterate over it as often as needed, or :meth:`read` all of it.
@@ -149,9 +155,10 @@ class VoteFile:
                 start += n
 
     def read(self) -> VoteChunk:
-        """Read all items as one chunk."""
+        """Read all items as one chunk, whose votes have the identifiers of the file as ``items``."""
         chunks = list(self)
-        return chunks[0] if len(chunks) == 1 else join_chunks(chunks)
+        chunk = chunks[0] if len(chunks) == 1 else join_chunks(chunks)
+        return chunk if self.item_name is None else chunk.with_items()
 
     def describe(self) -> str:
         """Return a one-line description of the file.

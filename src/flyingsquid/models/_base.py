@@ -63,6 +63,7 @@ class VoteSchema:
         if not isinstance(data, (Votes, np.ndarray)):
             data = read_path(data, self.classes)
         votes = as_votes(data, self.classes, self.tasks, names=self.names, check=False)
+        votes = votes.with_all_sources(self.names)
         n_sources = votes.codes.shape[1]
         matched_by_name = votes.names is not None and self.names is not None
         if n_sources != len(self.source_names) and not matched_by_name:
@@ -160,7 +161,7 @@ class VoteReader(Estimator):
             raise IncompatibleError(
                 f"The model was fitted without any of these sources: {format_list(read.names)}."
             )
-        return schema.read(read.of_sources(known).with_all_sources(schema.names))
+        return schema.read(read.of_sources(known))
 
     def _read_row(self, votes_row: Any) -> NDArray[Any]:
         """Return dense codes of one item, shape (m,), in the order of the fitted sources and classes."""

@@ -15,6 +15,7 @@ from flyingsquid.exceptions import GraphError, IncompatibleError, ModelFileError
 from flyingsquid.fits.base import Fit
 from flyingsquid.graph import DependencyGraph
 from flyingsquid.inference import smoothed_shares
+from flyingsquid.models._base import VoteSchema
 from flyingsquid.models.validation import given_graph
 from flyingsquid.moments import Moments
 from flyingsquid.moments.adaptive import DyadicCounts, dispersion_of
@@ -140,15 +141,15 @@ def first_votes(data: Any, classes: tuple[Label, ...] | None, graph: DependencyG
     return votes.to_dense()
 
 
-def further_votes(
-    data: Any, classes: tuple[Label, ...], *, add_classes: bool, tasks: tuple[int, int] | None
-) -> Votes:
+def further_votes(data: Any, schema: VoteSchema, *, add_classes: bool) -> Votes:
     """Return further votes of a stream, dense, with new classes if these may be added.
 
     The convention was checked on the first votes: a test of every chunk would find something by chance.
     """
+    classes, tasks = schema.classes, schema.tasks
     if isinstance(data, Votes) or not add_classes:
-        return as_votes(data, classes, tasks, check=False).to_dense()
+        votes = as_votes(data, classes, tasks, check=False)
+        return votes.with_all_sources(schema.names).to_dense()
     try:
         return as_votes(data, classes, tasks, check=False)
     except VotesError:
@@ -161,7 +162,7 @@ def further_votes(
 def all_classes(classes: tuple[Label, ...], votes: Votes, *, add: bool) -> tuple[Label, ...]:
     """Return the known classes, followed by those that the votes add."""
     if not add:
-        require_same("classes", set(votes.classes), set(classes))
+        require_same("classes", set(votes.classes) | set(classes), set(classes))
         return classes
     return (*classes, *(label for label in votes.classes if label not in classes))
 

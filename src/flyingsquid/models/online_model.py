@@ -453,7 +453,7 @@ class OnlineLabelModel(FitAttributes[Fitted, Moments], VoteEstimator):
         if not hasattr(self, "_stream"):
             return self._begin(data)
         draft, schema, add = replace(self._stream), self._stream.schema, self.new_classes == "add"
-        votes = _stream.further_votes(data, schema.classes, add_classes=add, tasks=schema.tasks)
+        votes = _stream.further_votes(data, schema, add_classes=add)
         classes = _stream.all_classes(schema.classes, votes, add=add)
         n_sources = len(schema.source_names)
         names = _stream.all_names(schema.names, n_sources, votes, add=self.new_sources == "add")
@@ -600,7 +600,7 @@ class OnlineLabelModel(FitAttributes[Fitted, Moments], VoteEstimator):
         if unknown_sources != "error":
             votes = super().read_votes(votes, unknown_sources=unknown_sources)
         n_sources = len(schema.source_names)
-        read = _stream.further_votes(votes, schema.classes, add_classes=False, tasks=schema.tasks)
+        read = _stream.further_votes(votes, schema, add_classes=False)
         _stream.all_classes(schema.classes, read, add=False)
         names = _stream.all_names(schema.names, n_sources, read, add=self.new_sources == "add")
         if names != schema.names:

@@ -40,7 +40,8 @@ def plot_accuracies(summary: Table, axis: Any = None) -> Any:
     Parameters
     ----------
     summary : Table
-        Result of ``fs.summarize(votes, y, model=model)``, with gold labels, a model, or both.
+        Result of ``fs.summarize(votes, y, model=model)``, with gold labels, a model, or both; or of
+        ``model.summary()``.
     axis : matplotlib axes, optional
 
     Returns
@@ -54,7 +55,7 @@ def plot_accuracies(summary: Table, axis: Any = None) -> Any:
     >>> model = fs.LabelModel().fit(sample.votes)
     >>> axis = fs.plot.plot_accuracies(fs.summarize(sample.votes, sample.y, model=model))
     """
-    columns = _summary_columns(summary)
+    columns = _summary_columns(summary, "coverage")
     if not {"accuracy", "precision"} & set(columns):
         raise OptionError(
             "`summary` must have accuracies; pass a model, gold labels or both to fs.summarize."
@@ -84,7 +85,7 @@ def plot_coverage(summary: Table, axis: Any = None) -> Any:
     >>> sample = fs.datasets.simulate(500, [0.9, 0.8, 0.7], random_state=0)
     >>> axis = fs.plot.plot_coverage(fs.summarize(sample.votes))
     """
-    return draw_layered_bars(build.coverage_chart(_summary_columns(summary)), axis)
+    return draw_layered_bars(build.coverage_chart(_summary_columns(summary, "overlaps")), axis)
 
 
 def plot_leave_one_out(found: LeaveOneOut, axis: Any = None, *, most: int = 30) -> Any:
@@ -374,15 +375,15 @@ def _above_another(chart: LineChart, axes: Any, width: float, height: float, rat
     return top, bottom
 
 
-def _summary_columns(summary: Any) -> dict[str, list[Any]]:
+def _summary_columns(summary: Any, needed: str) -> dict[str, list[Any]]:
     _check(summary, "summary", Table)
-    if "name" not in summary.columns:
-        raise OptionError("`summary` must be a table of sources; pass the result of fs.summarize.")
     columns: dict[str, list[Any]] = summary.to_dict()
-    return columns
+    if needed not in columns:
+        raise OptionError("`summary` must be a table of sources; pass the result of fs.summarize.")
+    return {"name": columns.get("source", []), **columns}
 
 
 def _check(value: Any, parameter: str, *kinds: type) -> None:
     if not isinstance(value, kinds):
         names = " or ".join(kind.__name__ for kind in kinds)
-        raise OptionError(f"`{parameter}` must be a {names}; got {type(value).__name__}.")
+        raise OptionError(f"`{parameter}` must be of type {names}; got {type(value).__name__}.")

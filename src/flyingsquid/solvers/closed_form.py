@@ -65,6 +65,8 @@ _CLOSED_FORM = Requires(
 _MOST_ERRORS = 1e6
 # Without an interval, an accuracy this close to one half counts as indistinguishable from random votes.
 _NEAR_CHANCE = 0.02
+# Share of votes for one class, beyond the expected share, that makes the class balance doubtful.
+_LEAN = 0.05
 
 
 @dataclass(frozen=True)
@@ -439,9 +441,6 @@ class ClosedFormAssessment(Assessment):
         one_sided = found.gather([task.flags.one_sided for task in fits])
         clipped = found.gather([task.clipped for task in fits])
         test = self._test
-        doubts = dependence_doubts(test)
-        if 2 * clipped.sum() > len(clipped):
-            doubts.append("the class balance does not fit the votes")
         return Diagnostics(
             method=fit.method,
             reason=fit.reason,
@@ -460,7 +459,11 @@ class ClosedFormAssessment(Assessment):
                 _gain(fit, found),
                 fit.accuracies,
                 moments.coverage,
-                [*doubts, *persistence_doubts([pair.excess for pair in found.pairs])],
+                [
+                    *dependence_doubts(test),
+                    *persistence_doubts([pair.excess for pair in found.pairs]),
+                    *_balance_doubts(fit, moments, found),
+                ],
             ),
         )
 
@@ -473,6 +476,22 @@ def _gain(fit: Fit, found: BinaryTasks) -> float:
     signed, y = draw_votes(only.tables, only.balance)
     codes = np.where(signed == 0, -1, signed > 0).astype(np.int8)
     return accuracy_gain(fit.posterior(codes)[:, 0], vote_shares(codes, 2)[:, 0], y)
+
+
+def _balance_doubts(fit: Fit, moments: Moments, found: BinaryTasks) -> list[str]:
+    """Return a doubt if most votes lean to one class, as if the class balance were wrong.
+
+    A table of votes may explain any lean of a single source. If classes are simulated with a share of 0.3
+    or less but assumed to be equally frequent, all sources lean by 0.1 or more, and labels are worse than
+    majority vote.
+    """
+    counts, lean = np.asarray(moments.vote_counts, np.float64), 0.0
+    for number, task in enumerate(found.tasks):
+        own = [i for i in task.own if counts[i].all()]
+        accuracy, share = fit.accuracies[own], fit.class_balance[number][1]
+        expected = share * accuracy + (1 - share) * (1 - accuracy)
+        lean += float((counts[own, 1] - expected * counts[own].sum(axis=1)).sum())
+    return ["the class balance does not fit the votes"] if abs(lean) > _LEAN * counts.sum() else []
 
 
 def _identical_sources(found: BinaryTasks) -> list[tuple[int, ...]]:

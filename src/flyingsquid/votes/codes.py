@@ -133,9 +133,10 @@ def require_same(what: str, ours: set[Any], theirs: set[Any]) -> None:
         return
     unknown = ", ".join(sorted(map(repr, ours - theirs))) or "none"
     absent = ", ".join(sorted(map(repr, theirs - ours))) or "none"
-    raise IncompatibleError(
-        f"The {what} differ: unexpected {unknown}; missing {absent}. Use the same {what} on both sides."
-    )
+    advice = f"Use the same {what} on both sides."
+    if what == "sources" and ours - theirs:
+        advice = 'If they are new, `read_votes(votes, unknown_sources="ignore")` of a model leaves them out.'
+    raise IncompatibleError(f"The {what} differ: unexpected {unknown}; missing {absent}. {advice}")
 
 
 def n_votes_in(codes: Codes) -> int:

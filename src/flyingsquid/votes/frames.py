@@ -256,7 +256,17 @@ def read_calls(
                 k: str(v) for k, v in values.items() if k in ("judge", "prompt", "model") and v is not None
             }
             known[row] = SourceInfo(**{**values, **{"prompt": None, "model": None}, "judge": "", **texts})
-    return items, [known[row] for row in zip(*columns, strict=True)], labels
+    calls = [known[row] for row in zip(*columns, strict=True)]
+    answered: set[tuple[Any, str]] = set()
+    for item_id, info in zip(items.tolist(), calls, strict=True):
+        if (item_id, info.name) in answered:
+            raise VotesError(
+                f"The table has several answers of {format_value(info.name)} on item "
+                f"{format_value(item_id)}. Distinguish them by columns 'order' and 'repeat'; its columns are "
+                f"{format_list(names)}."
+            )
+        answered.add((item_id, info.name))
+    return items, calls, labels
 
 
 def columns_of(frame: Any) -> list[list[Any]]:

@@ -200,6 +200,12 @@ def read_structure(layout: Any, names: tuple[str, ...] | None, n_sources: int) -
             )
         match = _compile(layout)
         found = tuple(_match(match, name, layout) for name in names)
+        fields = [field for field in _REPLICATES if field in match.groupindex]
+        if len(found) > 1 and fields and all(getattr(s, field) is None for s in found for field in fields):
+            raise VotesError(
+                f"`layout` must match the names of the sources, {format_list(names, 3)}; none of them has a "
+                f"part {{{fields[0]}}}. Got {format_value(layout)}."
+            )
     elif isinstance(layout, Mapping):
         found = _by_name(layout, names)
     elif can_be_iterated(layout):

@@ -758,7 +758,7 @@ class Votes:
         Raises
         ------
         IncompatibleError
-            If the classes or the names are different ones.
+            If a class is not one of ``classes``, or the names differ from ``names``.
         """
         result = self
         if not isinstance(classes, tuple) or not (names is None or isinstance(names, tuple)):
@@ -774,7 +774,8 @@ class Votes:
         return result
 
     def _with_classes(self, classes: tuple[Label, ...]) -> Votes:
-        require_same("classes", set(self.classes), set(classes))
+        # A class that nobody votes for here does not occur in small tables.
+        require_same("classes", set(self.classes) | set(classes), set(classes))
         to = np.array([classes.index(c) for c in self.classes], smallest_dtype(len(classes)))
         if isinstance(self.codes, csr_array):
             codes = self.codes.copy()
