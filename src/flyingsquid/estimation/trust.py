@@ -81,11 +81,14 @@ def trust_from_rows(
     too few pairs to compare their agreement.
     """
     m = moments.n_sources
-    predicted, variance = np.zeros((m, m)), np.zeros((m, m))
+    met, predicted, variance = np.full((m, m), 1e-300), np.zeros((m, m)), np.zeros((m, m))
     for y, items in enumerate(rows.cast.co_votes(rows.counts[:, None] * labels)):
         rate = tables.tables[:, y] @ tables.tables[:, y].T
+        met += items
         predicted += items * rate
         variance += items * rate * (1 - rate)
+    # Relative to the items of the rows, which may be a sample of all.
+    predicted, variance = (each * pairs.overlap / met for each in (predicted, variance))
     return _trust(moments, pairs, predicted, variance, weights, dependence, abstained, most=1.0)
 
 
