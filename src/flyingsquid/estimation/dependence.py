@@ -174,13 +174,17 @@ def _correlation(pairs: PairAgreement) -> Array:
 
 def _outliers(correlation: Array, precision: Array) -> tuple[Array, NDArray[np.bool_]]:
     """Fit ``b b'`` robustly; return the excess of each pair over it, and which pairs are dependent."""
-    strengths, scales = _starts(correlation, precision > 0)
-    fitted = _fit_robustly(correlation, precision, strengths, scales)
-    z = (correlation - fitted) * np.sqrt(_precision_of_residuals(precision, fitted))
-    best = int(np.minimum(z**2, _STANDARD_ERRORS**2).sum(axis=(1, 2)).argmin())
-    fit = fitted[best]
-    excess = np.clip((correlation - fit) / (1 - fit), 0.0, 1.0)
-    return excess, (precision > 0) & (z[best] > _STANDARD_ERRORS) & (excess > _LEAST_EXCESS)
+    pairs = np.nonzero(precision)  # workers of a crowd mostly share no items
+    seen, known = correlation[pairs], precision[pairs]
+    strengths = _fit_robustly(pairs, seen, known, *_starts(correlation, precision > 0))
+    fitted = strengths[:, pairs[0]] * strengths[:, pairs[1]]
+    z = (seen - fitted) * np.sqrt(_precision_of_residuals(known, fitted))
+    best = int(np.minimum(z**2, _STANDARD_ERRORS**2).sum(axis=1).argmin())
+    beyond = np.clip((seen - fitted[best]) / (1 - fitted[best]), 0.0, 1.0)
+    excess, is_dependent = np.zeros_like(correlation), np.zeros(correlation.shape, np.bool_)
+    excess[pairs] = beyond
+    is_dependent[pairs] = (z[best] > _STANDARD_ERRORS) & (beyond > _LEAST_EXCESS)
+    return excess, is_dependent
 
 
 def _starts(correlation: Array, is_compared: NDArray[np.bool_]) -> tuple[Array, Array]:
@@ -189,7 +193,8 @@ def _starts(correlation: Array, is_compared: NDArray[np.bool_]) -> tuple[Array, 
     Quantiles over the partners of a source resist some dependent partners; leaving out the most correlated
     pairs resists more of them. The last start is plain least squares.
     """
-    highest, high, middle = np.quantile(correlation[is_compared], [1.0, 0.85, 0.7])
+    every = correlation[is_compared][None]
+    highest, high, middle = every.max(), row_quantiles(every, 0.85), row_quantiles(every, 0.7)
     strengths = [np.full(len(correlation), 0.6)]
     for largest, quantile in ((highest, 0.5), (highest, 0.3), (high, 0.5), (middle, 0.5)):
         kept = is_compared & (correlation <= largest)
@@ -201,31 +206,40 @@ def _starts(correlation: Array, is_compared: NDArray[np.bool_]) -> tuple[Array, 
     return np.array([median, median, *others, least_squares]), np.array([12.0, 3.0, 3.0, 3.0, 3.0, np.inf])
 
 
-def _fit_robustly(correlation: Array, precision: Array, strengths: Array, scales: Array) -> Array:
-    """Return ``b b'`` by iteratively weighted least squares from each start, shape (s, m, m)."""
+def _fit_robustly(
+    pairs: tuple[NDArray[np.intp], ...], correlation: Array, precision: Array, strengths: Array, scales: Array
+) -> Array:
+    """Return strengths b by iteratively weighted least squares from each start, shape (s, m).
+
+    ``correlation`` and ``precision`` are those of the ``pairs``: in both orders, ordered by the first source,
+    with at least one for each source.
+    """
+    first, second = pairs
+    of_source = np.searchsorted(first, np.arange(strengths.shape[1]))
     for iteration in range(_MOST_ITERATIONS):
-        fitted = strengths[:, :, None] * strengths[:, None, :]
-        scale = np.maximum(_SCALE, scales * 0.8**iteration)[:, None, None]  # infinite for least squares
+        partners = strengths[:, second]
+        fitted = strengths[:, first] * partners
+        scale = np.maximum(_SCALE, scales * 0.8**iteration)[:, None]  # infinite for least squares
         weights = _precision_of_residuals(precision, fitted)
-        residual = correlation - fitted
-        loss = residual * residual * weights
-        loss /= scale * scale
+        loss = (correlation - fitted) / scale
+        loss *= loss
+        loss *= weights
         loss += 1
         weights /= loss * loss
-        norm = (weights @ (strengths * strengths)[:, :, None])[:, :, 0]
-        weights *= correlation
-        target = (weights @ strengths[:, :, None])[:, :, 0]
+        weights *= partners
+        norm = np.add.reduceat(weights * partners, of_source, axis=1)
+        target = np.add.reduceat(weights * correlation, of_source, axis=1)
         target = np.divide(target, norm, out=strengths.copy(), where=norm > 0)
         updated = ((strengths + target) / 2).clip(_LOWEST, _HIGHEST)
         moved = float(np.abs(updated - strengths).max())
         strengths = updated
         if moved < _TOLERANCE and iteration > _SETTLED:
             break
-    return strengths[:, :, None] * strengths[:, None, :]
+    return strengths
 
 
 def _precision_of_residuals(precision: Array, fitted: Array) -> Array:
-    """Return one over the squared standard errors of residuals, shape (s, m, m)."""
+    """Return one over the squared standard errors of residuals of pairs, shape (s, pairs)."""
     spread = np.maximum(1 - fitted, 0.1)
     spread *= spread
     return np.asarray(precision / spread)

@@ -36,7 +36,7 @@ from flyingsquid.votes.codes import NOT_ASKED, OneHot, marked_cells
 
 # With fewer items, labels of one class only are not suspicious, and complete items are not treated apart.
 _FEW_ITEMS = 20
-# More cells of votes than this are not kept for an assessment on demand.
+# More votes than this are not kept for an assessment on demand.
 _MOST_KEPT = 1 << 22
 # If more than this share of the pairs is dependent, a gain is recommended only if the tables, with the
 # dependence discounted, have more than this share. Then none of 240 random panels of LLMBar is recommended
@@ -218,8 +218,8 @@ class MixtureAssessment(Assessment):
     def of(cls, found: MixtureFit) -> Assessment:
         """Return the assessment of a fit. If its votes are many, it is computed now, and they are dropped."""
         lazy = cls(found=found)
-        cells = 0 if found.rows is None else len(found.rows.counts) * found.moments.n_sources
-        return lazy._computed if cells > _MOST_KEPT else lazy
+        n_votes = 0 if found.rows is None else found.rows.cast.n_votes.sum()
+        return lazy._computed if n_votes > _MOST_KEPT else lazy
 
     @cached_property
     def _computed(self) -> Assessment:
