@@ -66,11 +66,10 @@ class Trust:
     n_tested: int = 0
 
 
-def shares_of_pairs(tables: Tables) -> Iterable[Array]:
-    """Yield P(Y = y | two sources vote) by tables, for each class, shape (m, m) or a constant."""
-    if tables.coverage is None:
-        return list(tables.balance)
-    return tables.balance[:, None, None] * np.einsum("iy,jy->yij", tables.coverage, tables.coverage)
+def shares_of_pairs(tables: Tables) -> Array:
+    """Return P(Y = y | two sources vote) by tables, up to a factor for each pair, shape (K, m, m)."""
+    coverage = np.ones(tables.tables.shape[:2]) if tables.coverage is None else tables.coverage
+    return np.einsum("y,iy,jy->yij", tables.balance, coverage, coverage)
 
 
 def trust_in_tables(
@@ -102,30 +101,28 @@ def trust_in_tables(
     most : float
         Highest trust.
     """
-    m = moments.n_sources
-    n_met, predicted, variance = np.full((m, m), 1e-300), np.zeros((m, m)), np.zeros((m, m))
-    for items, of_class in zip(met, tables.tables.transpose(1, 0, 2), strict=True):
-        rate = of_class @ of_class.T
-        agreed = items * rate
-        n_met += items
-        predicted += agreed
-        variance += agreed * (1 - rate)
-    # Relative to the items of `met`, which may be a sample of all.
-    predicted, variance = (each * pairs.overlap / n_met for each in (predicted, variance))
     several = ~weights.one_sided
-    overlap = pairs.overlap
-    tested = (overlap >= 1) & np.outer(several, several)
+    tested = (pairs.overlap >= 1) & np.outer(several, several)
     if dependence.shared is not None:
         tested &= dependence.shared == 0
     np.fill_diagonal(tested, False)
-    upper = np.triu(tested, 1)
-    n_tested = max(int(upper.sum()) - int(tested.any(axis=1).sum()), 0)
+    upper = np.nonzero(np.triu(tested, 1))
+    n_tested = max(len(upper[0]) - int(tested.any(axis=1).sum()), 0)
     found, against = Trust(0.0), abstained
     if n_tested:
-        residual = (pairs.agreement - predicted)[upper]
-        spread = np.maximum(variance[upper], 0.25)
+        n_met, predicted, variance = np.full((3, len(upper[0])), 1e-300)
+        for items, of_class in zip(met, tables.tables.transpose(1, 0, 2), strict=True):
+            n_shared, rate = items[upper], (of_class @ of_class.T)[upper]
+            n_met += n_shared
+            predicted += n_shared * rate
+            variance += n_shared * rate * (1 - rate)
+        # Relative to the items of `met`, which may be a sample of all.
+        overlap = pairs.overlap[upper]
+        predicted, variance = predicted * overlap / n_met, variance * overlap / n_met
+        residual = pairs.agreement[upper] - predicted
+        spread = np.maximum(variance, 0.25)
         # The largest possible additional agreement.
-        spare = np.maximum(overlap - predicted, 0.05 * overlap)[upper]
+        spare = np.maximum(overlap - predicted, 0.05 * overlap)
         shared_errors = float(residual.sum() / spare.sum())
         misfit = float((residual**2 / spread).sum() / n_tested)
         error = float(np.sqrt(spread.sum()) / spare.sum())
