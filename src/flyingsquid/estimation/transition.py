@@ -306,7 +306,8 @@ def fit_transition_many(moments: SequenceMoments, tables: Array, balance: Array)
     m, n_classes = len(tables), len(balance)
     require_few_classes(n_classes)
     apart = np.outer(balance, balance)
-    pairs = int((np.asarray(moments.lagged).sum(axis=(0, 1)) > 0).sum() - _own_pairs(moments))
+    met = np.asarray(moments.lagged).sum(axis=(0, 1)) > 0
+    pairs = int(met.sum() - np.trace(met))
     if not pairs:
         return Transition(apart, 0.0, np.inf, 0, np.zeros(m))
     votes = tables[:, :, :-1].transpose(0, 2, 1)  # (m, vote, truth)
@@ -325,11 +326,6 @@ def fit_transition_many(moments: SequenceMoments, tables: Array, balance: Array)
     return Transition(
         joint, (alike - chance) / (1 - chance), np.nan, pairs, excess_correlations(moments, tables, joint)
     )
-
-
-def _own_pairs(moments: SequenceMoments) -> int:
-    """Return the number of sources that vote in two consecutive rows."""
-    return int((np.einsum("abii->i", np.asarray(moments.lagged)) > 0).sum())
 
 
 def with_margins(joint: Array, balance: Array, n_pairs: float) -> Array:
