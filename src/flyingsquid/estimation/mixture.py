@@ -7,6 +7,7 @@ threshold, so a small change of the votes changes the labels little.
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import NamedTuple
@@ -25,11 +26,11 @@ from flyingsquid.estimation.source_estimates import (
 )
 from flyingsquid.estimation.tied_em import (
     MOST_CELLS,
+    MOST_PAIR_CELLS,
     PairEM,
     RowEM,
     Rows,
     Tables,
-    can_use_pairs,
     converge,
 )
 from flyingsquid.estimation.trust import (
@@ -188,18 +189,17 @@ def fit_mixture(
         pass  # too many sources or classes for tables
     elif em is not None:
         tables, abstention, against = _fit_tables(moments, weights, em)
-        term, by_tables = tables.term(weights, abstention), em.posterior(tables, abstention)
+        by_tables = em.posterior(tables, abstention)
         compared = em.rows if complete is None else complete.rows
         labels = by_tables if complete is None else replace(em, rows=compared).posterior(tables, abstention)
-        met = compared.cast.co_votes(compared.counts[:, None] * labels)
-        trust = trust_in_tables(tested, pairs, tables, met, weights, dependence, against, most=1.0)
-    elif can_use_pairs(m, n_classes):
+        met: Iterable[Array] = compared.cast.co_votes(compared.counts[:, None] * labels)
+    elif m**2 * n_classes**3 <= MOST_PAIR_CELLS:
         tables, abstention, against = _fit_tables(moments, weights, PairEM(moments, weights, shared, balance))
-        term = tables.term(weights, abstention)
         met = shares_of_pairs(tables)
-        trust = trust_in_tables(
-            moments, pairs, tables, met, weights, dependence, against, most=MOST_FROM_PAIRS
-        )
+    if tables is not None and pairs is not None:
+        term = tables.term(weights, abstention)
+        most = MOST_FROM_PAIRS if em is None else 1.0
+        trust = trust_in_tables(tested, pairs, tables, met, weights, dependence, against, most=most)
     mixture = _mix(moments, complete, pairs, balance, em, term, trust, dependence, weights)
     labeled = None if rows is None else RowLabels(rows, fallback_posterior(rows.cast, mixture), by_tables)
     return assess_mixture(moments, labeled, balance, mixture, tables, trust, dependence)

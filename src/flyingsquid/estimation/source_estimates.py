@@ -330,23 +330,17 @@ def _table_errors(rows: Rows, labels: Array, tables: Tables) -> tuple[Array, Arr
     balance_scores = labels[:, :-1] / balance[:-1] - labels[:, -1:] / balance[-1]
     every = np.hstack([*scores, balance_scores])
     information = every.T @ (every * counts[:, None])
-    at = np.arange(m)
-    for y in range(n_classes):
-        for z in range(n_classes):
-            tie = ROW_VOTES * ((y == z) - 1 / n_classes) + SOURCE_VOTES / n_classes**2
-            information[y * m + at, z * m + at] += tie / variance
-    size = m * n_classes
-    information[np.diag_indices(size)] += 1e-3
+    size, tie = m * n_classes, ROW_VOTES * (np.eye(n_classes) - 1 / n_classes) + SOURCE_VOTES / n_classes**2
+    information[:size, :size] += np.kron(tie, np.diag(1 / variance)) + 1e-3 * np.eye(size)
     information[size:, size:] += np.diag(UNIFORM_ITEMS / n_classes / balance[:-1] ** 2)
-    slopes = np.zeros((m, len(information)))
-    for y in range(n_classes):
-        slopes[at, y * m + at] = share[:, y]
-    slopes[:, size:] = right[:, :-1] - right[:, -1:]
     inverse = np.linalg.pinv(information, hermitian=True)
-    errors = np.sqrt(np.maximum(np.einsum("ij,jk,ik->i", slopes, inverse, slopes), 0.0))
+    slopes = np.hstack([*(np.diag(each) for each in share.T), right[:, :-1] - right[:, -1:]])
     of_balance = np.vstack([np.eye(n_classes - 1), -np.ones(n_classes - 1)])  # the last is what is left
-    variances = np.einsum("ij,jk,ik->i", of_balance, inverse[size:, size:], of_balance)
-    return errors, np.sqrt(np.maximum(variances, 0.0))
+    errors, of_shares = (
+        np.sqrt(np.maximum(((each @ within) * each).sum(axis=1), 0.0))
+        for each, within in ((slopes, inverse), (of_balance, inverse[size:, size:]))
+    )
+    return errors, of_shares
 
 
 def _sampled(rows: Rows, labels: Array, m: int) -> tuple[OneHot, Array, Array]:

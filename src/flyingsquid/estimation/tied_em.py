@@ -49,8 +49,8 @@ UNIFORM_ITEMS = 20.0
 _MOST_CYCLES, _TOLERANCE, _LONGEST_STEP, _LEAST_LOG = 60, 1e-5, 16.0, -12.0
 # EM reads at most this many votes; beyond, evenly spaced items represent all.
 _MOST_VOTES = 1 << 23
-# EM on counts of pairs takes m^2 K^3 operations.
-_MOST_PAIR_CELLS = 1 << 24
+MOST_PAIR_CELLS = 1 << 24
+"""EM on counts of pairs takes m^2 K^3 operations, at most this many."""
 # Number of pseudo-items that shrink the coverage in a class toward the coverage in all classes (plateau: 60
 # to 150).
 _COVERAGE_ITEMS, _LEAST_COVERAGE = 100.0, 1e-4
@@ -94,18 +94,14 @@ def rows_of(votes: Votes, weights: NDArray[Any] | None, counted: CountedRows | N
         counted = CountedRows.of(votes.codes, votes.n_classes, weights)
     if counted is not None and counted.are_dense:
         return Rows(counted.grid, counted.counts)
-    return Rows(*_distinct_rows(votes, weights))
-
-
-def _distinct_rows(votes: Votes, weights: NDArray[Any] | None) -> tuple[OneHot, Array]:
     codes, n_classes = votes.codes, votes.n_classes
     few = compressed(codes, n_classes, weights)
     if few is not None:
-        return OneHot.of(few[0], n_classes, repeated=True), few[1].astype(np.float64)
+        return Rows(OneHot.of(few[0], n_classes, repeated=True), few[1].astype(np.float64))
     counts = np.ones(votes.n_items) if weights is None else np.asarray(weights, np.float64)
     step = max(1, -(-n_votes_in(codes) // _MOST_VOTES))
     at = np.flatnonzero(counts > 0)[::step] if step > 1 else slice(None)
-    return OneHot.of(codes[at], n_classes, repeated=True), counts[at]
+    return Rows(OneHot.of(codes[at], n_classes, repeated=True), counts[at])
 
 
 # ---------------------------------------------------------------------- tables
@@ -301,11 +297,6 @@ class RowEM:
 
 
 # ---------------------------------------------------------------------- counts of pairs
-
-
-def can_use_pairs(n_sources: int, n_classes: int) -> bool:
-    """Return whether EM on counts of pairs is small enough."""
-    return n_sources**2 * n_classes**3 <= _MOST_PAIR_CELLS
 
 
 @dataclass(frozen=True, eq=False)
