@@ -136,15 +136,13 @@ def test_all_kernels_give_the_same_counts_and_labels(small, monkeypatch, shape, 
 
 
 @pytest.mark.extra
-def test_threads_that_share_counters_count_the_same(small, monkeypatch):
-    """The method for very many sources, on few."""
+@pytest.mark.parametrize("counter_bytes", [1, 300_000, 1 << 28])
+def test_threads_are_limited_by_the_memory_of_their_counters(small, monkeypatch, counter_bytes):
     votes = np.random.default_rng(0).integers(-1, 2, (40_000, 70), dtype=np.int8)
-    kernels = dispatch._compiled("bits")
-    expected = np.triu(one_hot_pairs(votes, 2))
-    for threads in ("1", "4"):
-        monkeypatch.setenv("FLYINGSQUID_THREADS", threads)
-        counts = dispatch._of_planes(kernels, votes, 2, plane_bytes=1)
-        np.testing.assert_array_equal(np.triu(counts), expected)
+    monkeypatch.setenv("FLYINGSQUID_THREADS", "4")
+    monkeypatch.setattr(dispatch, "_COUNTER_BYTES", counter_bytes)
+    counts = dispatch.pair_counts(dispatch._compiled("bits"), votes, 2)
+    np.testing.assert_array_equal(counts, one_hot_pairs(votes, 2))
 
 
 @pytest.mark.extra

@@ -578,6 +578,15 @@ class TestWhatWasBroken:
         assert model.accuracies_[19] > 0.5
         fs.LabelModel(method="auto").fit(votes, sample_weight=np.arange(1_000) % 2)
 
+    def test_tables_of_a_sample_of_the_rows_are_trusted_as_much_as_those_of_all(self, monkeypatch):
+        votes, _ = panel(np.random.default_rng(0), 4_000, [0.75] * 14, coverage=0.6)
+        every = fs.LabelModel().fit(votes)
+        monkeypatch.setattr("flyingsquid.estimation.tied_em._MOST_VOTES", 10_000)
+        sample = fs.LabelModel().fit(votes)
+        assert every.fit_.mixture.trust == 1
+        assert sample.fit_.mixture.trust == 1
+        np.testing.assert_allclose(sample.accuracies_, every.accuracies_, atol=0.03)
+
     def test_many_workers_fit_into_memory(self):
         rng = np.random.default_rng(0)
         votes = Votes.from_long(

@@ -9,6 +9,7 @@ evidence that would be counted twice.
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -109,19 +110,70 @@ def find_dependence(moments: Moments, pairs: PairAgreement | None = None) -> Dep
     shared = np.zeros((m, m))
     pairs = moments.compare_pairs() if pairs is None else pairs
     n_pairs, second_factor, contradiction = 0, 0.0, 0.0
-    compared = _compared_pairs(pairs)
-    if compared is not None:
-        at, correlation, precision = compared
-        of = np.ix_(at, at)
+    compared = _compare(pairs)
+    at, correlation, precision = compared.at, compared.correlation, compared.precision
+    if compared.is_enough:
         excess, is_dependent = _outliers(correlation, precision)
-        shared[of] = np.where(is_dependent, excess, 0.0)
+        shared[np.ix_(at, at)] = np.where(is_dependent, excess, 0.0)
         n_pairs = int(is_dependent.sum()) // 2
         second_factor = _second_factor(correlation, precision, moments.n_classes)
         contradiction = _contradiction(second_factor, is_dependent, moments)
-    groups = near_copies(moments, pairs)
-    if len(np.unique(groups)) < m:
-        shared[_copies(groups)] = 1.0
+    shared[_are_copies(_group_copies(moments, pairs, compared))] = 1.0
     return Dependence(shared, n_pairs, second_factor, contradiction)
+
+
+class _Compared(NamedTuple):
+    """The s sources that share enough items with another source, and all pairs of them.
+
+    Attributes
+    ----------
+    at : integer array of shape (s,)
+    pairs : PairAgreement of these sources, arrays of shape (s, s)
+    mask : mask of shape (s, s)
+        Pairs that share enough items.
+    """
+
+    at: NDArray[np.intp]
+    pairs: PairAgreement
+    mask: NDArray[np.bool_]
+
+    @property
+    def is_enough(self) -> bool:
+        """True if the strengths of the sources can be estimated."""
+        return bool(len(self.at) >= _FEWEST_SOURCES and self.mask.sum() >= 2 * _FEWEST_PAIRS)
+
+    @property
+    def precision(self) -> Array:
+        """Number of items behind each correlation, shape (s, s); 0 for pairs that are not compared."""
+        return np.where(self.mask, self.pairs.overlap, 0.0)
+
+    @property
+    def correlation(self) -> Array:
+        """Agreement beyond chance, scaled to [-1, 1], shape (s, s); 0 for pairs that are not compared."""
+        scale = np.sqrt(self.pairs.spread * self.pairs.spread.T)
+        return np.divide(self._beyond_chance(), scale, out=np.zeros_like(scale), where=self.mask)
+
+    @property
+    def kappa(self) -> Array:
+        """Agreement beyond chance relative to the largest possible, shape (s, s); infinite if unknown."""
+        possible = 1 - self.pairs.chance
+        return np.divide(self._beyond_chance(), possible, out=np.full_like(possible, np.inf), where=self.mask)
+
+    def _beyond_chance(self) -> Array:
+        overlap, agreement, chance, _, _ = self.pairs
+        return np.divide(agreement, overlap, out=np.zeros_like(overlap), where=self.mask) - chance
+
+
+def _compare(pairs: PairAgreement) -> _Compared:
+    mask = (pairs.overlap >= _SHARED_ITEMS) & (pairs.unusual >= _UNUSUAL_VOTES)
+    mask &= mask.T
+    np.fill_diagonal(mask, False)
+    # Workers of a crowd mostly share few items; the cost is quadratic in the remaining ones.
+    at = np.flatnonzero(mask.any(axis=1))
+    if len(at) == len(mask):
+        return _Compared(at, pairs, mask)
+    of = np.ix_(at, at)
+    return _Compared(at, PairAgreement(*(each[of] for each in pairs)), mask[of])
 
 
 def pair_correlations(moments: Moments) -> tuple[NDArray[np.intp], Array, Array] | None:
@@ -130,30 +182,20 @@ def pair_correlations(moments: Moments) -> tuple[NDArray[np.intp], Array, Array]
     Arrays of shape (s,), (s, s) and (s, s), 0 for pairs that cannot be compared. None if there are too many
     sources, or too few pairs.
     """
-    return None if moments.n_sources > MOST_SOURCES else _compared_pairs(moments.compare_pairs())
-
-
-def _compared_pairs(pairs: PairAgreement) -> tuple[NDArray[np.intp], Array, Array] | None:
-    enough = (pairs.overlap >= _SHARED_ITEMS) & (np.minimum(pairs.unusual, pairs.unusual.T) >= _UNUSUAL_VOTES)
-    enough &= pairs.spread * pairs.spread.T > 0
-    np.fill_diagonal(enough, False)
-    at = np.flatnonzero(enough.any(axis=1))
-    if len(at) < _FEWEST_SOURCES or enough.sum() < 2 * _FEWEST_PAIRS:
+    if moments.n_sources > MOST_SOURCES:
         return None
-    # Workers of a crowd mostly share few items; the cost is quadratic in the remaining ones.
-    of = np.ix_(at, at)
-    correlation = np.where(enough[of], _correlation(pairs)[of], 0.0)
-    return at, correlation, np.where(enough[of], pairs.overlap[of], 0.0)
+    found = _compare(moments.compare_pairs())
+    return (found.at, found.correlation, found.precision) if found.is_enough else None
 
 
 def find_copies(moments: Moments) -> Dependence:
     """Find near-copies only."""
     if moments.n_sources > MOST_SOURCES:
         return Dependence(None)
-    return Dependence(_copies(near_copies(moments)).astype(np.float64))
+    return Dependence(_are_copies(near_copies(moments)).astype(np.float64))
 
 
-def _copies(groups: NDArray[np.intp]) -> NDArray[np.bool_]:
+def _are_copies(groups: NDArray[np.intp]) -> NDArray[np.bool_]:
     return (groups[:, None] == groups) & ~np.eye(len(groups), dtype=bool)
 
 
@@ -165,22 +207,19 @@ def discounts(shared: Array) -> Array:
     return np.asarray(1 / (1 + shared.sum(axis=1)))
 
 
-def _correlation(pairs: PairAgreement) -> Array:
-    """Return the agreement beyond chance, scaled to [-1, 1], shape (m, m); 0 if unknown."""
-    scale = np.sqrt(pairs.spread * pairs.spread.T)
-    rate = np.divide(pairs.agreement, pairs.overlap, out=np.zeros_like(scale), where=pairs.overlap > 0)
-    return np.divide(rate - pairs.chance, scale, out=np.zeros_like(scale), where=scale > 0)
-
-
 def _outliers(correlation: Array, precision: Array) -> tuple[Array, NDArray[np.bool_]]:
     """Fit ``b b'`` robustly; return the excess of each pair over it, and which pairs are dependent."""
-    strengths, scales = _starts(correlation, precision > 0)
-    fitted = _fit_robustly(correlation, precision, strengths, scales)
-    z = (correlation - fitted) * np.sqrt(_precision_of_residuals(precision, fitted))
-    best = int(np.minimum(z**2, _STANDARD_ERRORS**2).sum(axis=(1, 2)).argmin())
-    fit = fitted[best]
-    excess = np.clip((correlation - fit) / (1 - fit), 0.0, 1.0)
-    return excess, (precision > 0) & (z[best] > _STANDARD_ERRORS) & (excess > _LEAST_EXCESS)
+    pairs = np.nonzero(precision)  # workers of a crowd mostly share no items
+    seen, known = correlation[pairs], precision[pairs]
+    strengths = _fit_robustly(pairs, seen, known, *_starts(correlation, precision > 0))
+    fitted = strengths[:, pairs[0]] * strengths[:, pairs[1]]
+    z = (seen - fitted) * np.sqrt(_precision_of_residuals(known, fitted))
+    best = int(np.minimum(z**2, _STANDARD_ERRORS**2).sum(axis=1).argmin())
+    beyond = np.clip((seen - fitted[best]) / (1 - fitted[best]), 0.0, 1.0)
+    excess, is_dependent = np.zeros_like(correlation), np.zeros(correlation.shape, np.bool_)
+    excess[pairs] = beyond
+    is_dependent[pairs] = (z[best] > _STANDARD_ERRORS) & (beyond > _LEAST_EXCESS)
+    return excess, is_dependent
 
 
 def _starts(correlation: Array, is_compared: NDArray[np.bool_]) -> tuple[Array, Array]:
@@ -189,7 +228,8 @@ def _starts(correlation: Array, is_compared: NDArray[np.bool_]) -> tuple[Array, 
     Quantiles over the partners of a source resist some dependent partners; leaving out the most correlated
     pairs resists more of them. The last start is plain least squares.
     """
-    highest, high, middle = np.quantile(correlation[is_compared], [1.0, 0.85, 0.7])
+    every = correlation[is_compared][None]
+    highest, high, middle = every.max(), row_quantiles(every, 0.85), row_quantiles(every, 0.7)
     strengths = [np.full(len(correlation), 0.6)]
     for largest, quantile in ((highest, 0.5), (highest, 0.3), (high, 0.5), (middle, 0.5)):
         kept = is_compared & (correlation <= largest)
@@ -201,31 +241,40 @@ def _starts(correlation: Array, is_compared: NDArray[np.bool_]) -> tuple[Array, 
     return np.array([median, median, *others, least_squares]), np.array([12.0, 3.0, 3.0, 3.0, 3.0, np.inf])
 
 
-def _fit_robustly(correlation: Array, precision: Array, strengths: Array, scales: Array) -> Array:
-    """Return ``b b'`` by iteratively weighted least squares from each start, shape (s, m, m)."""
+def _fit_robustly(
+    pairs: tuple[NDArray[np.intp], ...], correlation: Array, precision: Array, strengths: Array, scales: Array
+) -> Array:
+    """Return strengths b by iteratively weighted least squares from each start, shape (s, m).
+
+    ``correlation`` and ``precision`` are those of the ``pairs``: in both orders, ordered by the first source,
+    with at least one for each source.
+    """
+    first, second = pairs
+    of_source = np.searchsorted(first, np.arange(strengths.shape[1]))
     for iteration in range(_MOST_ITERATIONS):
-        fitted = strengths[:, :, None] * strengths[:, None, :]
-        scale = np.maximum(_SCALE, scales * 0.8**iteration)[:, None, None]  # infinite for least squares
+        partners = strengths[:, second]
+        fitted = strengths[:, first] * partners
+        scale = np.maximum(_SCALE, scales * 0.8**iteration)[:, None]  # infinite for least squares
         weights = _precision_of_residuals(precision, fitted)
-        residual = correlation - fitted
-        loss = residual * residual * weights
-        loss /= scale * scale
+        loss = (correlation - fitted) / scale
+        loss *= loss
+        loss *= weights
         loss += 1
         weights /= loss * loss
-        norm = (weights @ (strengths * strengths)[:, :, None])[:, :, 0]
-        weights *= correlation
-        target = (weights @ strengths[:, :, None])[:, :, 0]
+        weights *= partners
+        norm = np.add.reduceat(weights * partners, of_source, axis=1)
+        target = np.add.reduceat(weights * correlation, of_source, axis=1)
         target = np.divide(target, norm, out=strengths.copy(), where=norm > 0)
         updated = ((strengths + target) / 2).clip(_LOWEST, _HIGHEST)
         moved = float(np.abs(updated - strengths).max())
         strengths = updated
         if moved < _TOLERANCE and iteration > _SETTLED:
             break
-    return strengths[:, :, None] * strengths[:, None, :]
+    return strengths
 
 
 def _precision_of_residuals(precision: Array, fitted: Array) -> Array:
-    """Return one over the squared standard errors of residuals, shape (s, m, m)."""
+    """Return one over the squared standard errors of residuals of pairs, shape (s, pairs)."""
     spread = np.maximum(1 - fitted, 0.1)
     spread *= spread
     return np.asarray(precision / spread)
@@ -263,11 +312,10 @@ def _smooth_step(ratio: float) -> float:
 # ---------------------------------------------------------------------- copies
 
 
-def near_copies(moments: Moments, pairs: PairAgreement | None = None) -> NDArray[np.intp]:
+def near_copies(moments: Moments) -> NDArray[np.intp]:
     """Return the number of each source's group, shape (m,); sources of one group are near-copies.
 
-    For more than 2,000 sources, each is a group of its own. ``pairs`` is ``moments.compare_pairs()``, if it
-    has been computed already.
+    For more than 2,000 sources, each is a group of its own.
 
     Examples
     --------
@@ -280,35 +328,30 @@ def near_copies(moments: Moments, pairs: PairAgreement | None = None) -> NDArray
     """
     if moments.n_sources > MOST_SOURCES:
         return np.arange(moments.n_sources)
-    pairs = moments.compare_pairs() if pairs is None else pairs
-    cast = np.asarray(moments.vote_counts, np.float64)
-    alike = _kappa_unexplained(pairs) >= _UNEXPLAINED
-    alike |= _same_items(pairs.overlap, cast, moments.n_items)
+    pairs = moments.compare_pairs()
+    return _group_copies(moments, pairs, _compare(pairs))
+
+
+def _group_copies(moments: Moments, pairs: PairAgreement, compared: _Compared) -> NDArray[np.intp]:
+    alike = _same_items(pairs.overlap, np.asarray(moments.vote_counts, np.float64), moments.n_items)
+    if len(compared.at):
+        alike[np.ix_(compared.at, compared.at)] |= _kappa_unexplained(compared) >= _UNEXPLAINED
     np.fill_diagonal(alike, False)
     if not alike.any():
         return np.arange(moments.n_sources)
     return np.asarray(connected_components(alike, directed=False)[1], np.intp)
 
 
-def _kappa_unexplained(pairs: PairAgreement) -> Array:
-    """Return the share of possible agreement beyond the truth that two sources reach, (m, m); 0 if unknown.
+def _kappa_unexplained(compared: _Compared) -> Array:
+    """Return the share of possible agreement beyond the truth that two sources reach, (s, s); 0 if unknown.
 
-    Kappa, the agreement beyond chance, of independent sources is κᵢⱼ = cᵢcⱼ; c is the median over the others,
-    which resists a few copies.
+    Kappa of independent sources is κᵢⱼ = cᵢcⱼ; c is the median over the others, which resists a few copies.
     """
-    overlap, agreement, by_chance, unusual, _ = pairs
-    compared = (
-        (overlap >= _SHARED_ITEMS) & (np.minimum(unusual, unusual.T) >= _UNUSUAL_VOTES) & (by_chance < 1)
-    )
-    np.fill_diagonal(compared, False)
-    if not compared.any():
-        return np.zeros_like(overlap)
-    beyond = np.divide(agreement, overlap, out=np.zeros_like(overlap), where=compared) - by_chance
-    kappa = np.divide(beyond, 1 - by_chance, out=np.full_like(overlap, np.inf), where=compared)
-    middle, overall = row_quantiles(kappa, 0.5), float(np.median(kappa[compared]))
+    kappa, mask = compared.kappa, compared.mask
+    middle, overall = row_quantiles(kappa, 0.5), float(np.median(kappa[mask]))
     strength = np.clip(middle / np.sqrt(max(overall, 0.01)), 0.0, _BEST_KAPPA)
     explained = np.outer(strength, strength)
-    return np.where(compared, (np.where(compared, kappa, 0.0) - explained) / (1 - explained), 0.0)
+    return np.where(mask, (np.where(mask, kappa, 0.0) - explained) / (1 - explained), 0.0)
 
 
 def row_quantiles(values: Array, quantile: float) -> Array:
@@ -325,11 +368,10 @@ def row_quantiles(values: Array, quantile: float) -> Array:
 
 def _same_items(overlap: Array, cast: Array, n_items: float) -> NDArray[np.bool_]:
     """Return pairs of sources that vote for the same single class on the same items, shape (m, m)."""
-    voted, best = cast.sum(axis=1), cast.argmax(axis=1)
+    voted, best, same = cast.sum(axis=1), cast.argmax(axis=1), np.zeros(overlap.shape, np.bool_)
     one_sided = (cast.max(axis=1) == voted) & (voted >= _SHARED_ITEMS) & (voted < _ALWAYS * n_items)
-    either = voted[:, None] + voted - overlap
-    return np.asarray(
-        np.outer(one_sided, one_sided)
-        & (best[:, None] == best)
-        & (overlap >= _SAME_ITEMS * np.maximum(either, 1.0))
-    )
+    at = np.flatnonzero(one_sided)
+    both, best = overlap[np.ix_(at, at)], best[at]
+    either = voted[at, None] + voted[at] - both
+    same[np.ix_(at, at)] = (best[:, None] == best) & (both >= _SAME_ITEMS * np.maximum(either, 1.0))
+    return same

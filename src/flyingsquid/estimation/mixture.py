@@ -7,9 +7,9 @@ threshold, so a small change of the votes changes the labels little.
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Iterable
 from dataclasses import dataclass, replace
-from functools import cached_property, partial
+from functools import cached_property
 from typing import NamedTuple
 
 import numpy as np
@@ -26,22 +26,20 @@ from flyingsquid.estimation.source_estimates import (
 )
 from flyingsquid.estimation.tied_em import (
     MOST_CELLS,
+    MOST_PAIR_CELLS,
+    PairEM,
+    RowEM,
     Rows,
     Tables,
-    anchored_tables,
-    can_use_pairs,
-    likelihood_gain,
-    moved_share,
-    tables_from_pairs,
-    tables_from_rows,
-    with_abstention,
+    converge,
 )
 from flyingsquid.estimation.trust import (
+    MOST_FROM_PAIRS,
     Trust,
     evidence_against_abstention,
     probability_adequate,
-    trust_from_pairs,
-    trust_from_rows,
+    shares_of_pairs,
+    trust_in_tables,
 )
 from flyingsquid.estimation.weighted import VoteWeights, vote_weights, votes_per_item
 from flyingsquid.inference.weighted import (
@@ -51,7 +49,6 @@ from flyingsquid.inference.weighted import (
     fallback_posterior,
     mix_parts,
     row_sums,
-    table_posterior,
     weighted_shares,
 )
 from flyingsquid.moments import Moments, PairAgreement
@@ -184,53 +181,54 @@ def fit_mixture(
     tested = moments if complete is None else complete.moments
     pairs = tested.compare_pairs() if m <= MOST_SOURCES else None
     dependence = find_dependence(tested, pairs)
-    weights = vote_weights(moments, dependence.shared)
-    if complete is not None:
-        weights = _with_complete(weights, complete, dependence.shared)
     shared = dependence.shared
+    weights = vote_weights(moments, shared)
+    if complete is not None:
+        weights = _with_complete(weights, complete, shared)
+    em = None if rows is None else RowEM(rows, weights, balance)
     tables, term, by_tables, trust = None, None, None, Trust(0.0)
     if shared is None or pairs is None or m * n_classes**2 > MOST_CELLS:
         pass  # too many sources or classes for tables
-    elif rows is not None:
-        refit = partial(with_abstention, rows, weights, balance)
-        tables = tables_from_rows(rows, weights, balance)
-        tables, abstention, against = _with_abstention(moments, tables, weights, refit)
+    elif em is not None:
+        tables, abstention, against = _fit_tables(moments, weights, em)
+        by_tables = em.posterior(tables, abstention)
+        compared = em.rows if complete is None else complete.rows
+        labels = by_tables if complete is None else replace(em, rows=compared).posterior(tables, abstention)
+        met: Iterable[Array] = compared.cast.co_votes(compared.counts[:, None] * labels)
+    elif m**2 * n_classes**3 <= MOST_PAIR_CELLS:
+        tables, abstention, against = _fit_tables(moments, weights, PairEM(moments, weights, shared, balance))
+        met = shares_of_pairs(tables)
+    if tables is not None and pairs is not None:
         term = tables.term(weights, abstention)
-        by_tables = table_posterior(rows.cast, term, weights.one_sided)
-        tested_rows, labels_of_tested = rows, by_tables
-        if complete is not None:
-            tested_rows = complete.rows
-            labels_of_tested = table_posterior(tested_rows.cast, term, weights.one_sided)
-        trust = trust_from_rows(
-            tested, pairs, tested_rows, labels_of_tested, tables, weights, dependence, against
-        )
-    elif can_use_pairs(m, n_classes):
-        estimate = partial(tables_from_pairs, moments, weights, shared, balance)
-        tables, abstention, against = _with_abstention(moments, estimate(), weights, estimate)
-        term = tables.term(weights, abstention)
-        trust = trust_from_pairs(moments, pairs, tables, weights, dependence, against)
-    mixture = _mix(moments, complete, pairs, rows, balance, term, trust, dependence, weights)
-    labels = None if rows is None else RowLabels(rows, fallback_posterior(rows.cast, mixture), by_tables)
-    return assess_mixture(moments, labels, balance, mixture, tables, trust, dependence)
+        most = MOST_FROM_PAIRS if em is None else 1.0
+        trust = trust_in_tables(tested, pairs, tables, met, weights, dependence, against, most=most)
+    mixture = _mix(moments, complete, pairs, balance, em, term, trust, dependence, weights)
+    labeled = None if rows is None else RowLabels(rows, fallback_posterior(rows.cast, mixture), by_tables)
+    return assess_mixture(moments, labeled, balance, mixture, tables, trust, dependence)
 
 
-def _with_abstention(
-    moments: Moments, tables: Tables, weights: VoteWeights, refit: Callable[[Tables, float], Tables]
+def _fit_tables(
+    moments: Moments, weights: VoteWeights, em: RowEM | PairEM
 ) -> tuple[Tables, float, float | None]:
-    """Use abstentions as evidence to the extent that they depend on the class only.
+    """Estimate tables; abstentions are evidence to the extent that they depend on the class only.
 
     Returns the tables, the weight of abstentions, and the evidence against it, None if it is untested.
     """
+    tables = converge(em.passes(), em.start())
     if (moments.n_sources * moments.n_classes) ** 2 > MOST_CELLS or moments.coverage.min() >= 1:
         return tables, 0.0, None
     if moments.missing[:, -1].any():  # votes that were not asked for are no evidence
         return tables, 0.0, None
-    found = refit(tables, 1.0)
+    one_pass = em.passes(abstention=1.0)
+    found = converge(one_pass, one_pass(tables))
     against = evidence_against_abstention(moments, found, weights)
     share = _without_negligible(0.0 if against is None else probability_adequate(against))
     if share == 0:
         return tables, 0.0, against
-    return (found if share == 1 else refit(found, share)), share, against
+    if share < 1:
+        one_pass = em.passes(share)
+        found = converge(one_pass, one_pass(found))
+    return found, share, against
 
 
 def _with_complete(weights: VoteWeights, complete: Complete, shared: Array | None) -> VoteWeights:
@@ -264,8 +262,8 @@ def _mix(
     moments: Moments,
     complete: Complete | None,
     pairs: PairAgreement | None,
-    rows: Rows | None,
     balance: Array | None,
+    em: RowEM | None,
     term: TableTerm | None,
     trust: Trust,
     dependence: Dependence,
@@ -278,17 +276,18 @@ def _mix(
     if complete is not None and not is_firm:
         weights = _with_complete(weights, complete, scaled)
     anchored, anchored_share = None, 0.0
-    if rows is not None and moments.n_sources * moments.n_classes**2 <= MOST_CELLS:
+    if em is not None and moments.n_sources * moments.n_classes**2 <= MOST_CELLS:
         power = (votes_per_item(moments, weights) / _VOTES_PER_ITEM) ** _STEEPNESS
         anchored_share = _ANCHORED_SHARE * power / (1 + power)
         is_trusted = trust.share > 1 - _NEGLIGIBLE and not weights.one_sided.any()
         if anchored_share < _NEGLIGIBLE or is_trusted:
             anchored_share = 0.0
         else:
-            tables = anchored_tables(rows, weights, balance)
+            em = em if is_firm else replace(em, weights=weights)
+            tables = em.anchored()
             anchored = tables.term(weights)
             if balance is None:
-                anchored_share *= _supported(rows, weights, tables, dependence)
+                anchored_share *= _supported(em, tables, dependence)
     return Mixture(
         weights=weights.weights,
         one_sided=weights.one_sided,
@@ -302,20 +301,20 @@ def _mix(
     )
 
 
-def _supported(rows: Rows, weights: VoteWeights, tables: Tables, dependence: Dependence) -> float:
+def _supported(em: RowEM, tables: Tables, dependence: Dependence) -> float:
     """Return a factor in [0, 1] for anchored tables, less than 1 if they move items without support.
 
     Sources that share errors do not determine how frequent the classes are. So anchored tables may move items
     to another class only as far as this makes the votes more likely. If many pairs are dependent, it must
     make them much more likely, because the likelihood counts shared errors repeatedly.
     """
-    moved = moved_share(rows, weights, tables)
+    moved = em.moved_share(tables)
     if moved < _UNSUPPORTED / 4:  # the factor would be above .9999
         return 1.0
-    voting = np.count_nonzero(rows.votes.sum(axis=1))
+    voting = np.count_nonzero(em.rows.votes.sum(axis=1))
     dependent = dependence.n_pairs / max(voting * (voting - 1) / 2, 1)
     needed = _NATS_PER_ITEM * (1 + (dependent / _DEPENDENT_PAIRS) ** 4)
-    support = max(likelihood_gain(rows, weights, tables), 0.0) / needed
+    support = max(em.likelihood_gain(tables), 0.0) / needed
     return 1 / (1 + (max(moved - support, 0.0) / _UNSUPPORTED) ** _STEEPNESS)
 
 

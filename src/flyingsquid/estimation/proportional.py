@@ -4,6 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import reduce
+from itertools import combinations
+from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -94,7 +97,7 @@ def tables_from_edges(tree: JunctionTree, edges: Edges, edge_tables: Array, bala
     """
     targets = dict(zip(edges, edge_tables, strict=True))
     inside = _edges_by_clique(tree, edges)
-    tables = [_independent(balance, clique) for clique in tree.cliques]
+    tables = [reduce(np.multiply.outer, balance[list(clique)]) for clique in tree.cliques]
     for block in _blocks(tree):
         wanted = [edge for number in block for edge in inside[number]]
         if [tree.cliques[number] for number in block] == wanted:
@@ -119,35 +122,25 @@ def tables_from_joint(tree: JunctionTree, joint: Array) -> tuple[Array, ...]:
     return tuple(joint.sum(axis=_rest(everything, clique)) for clique in tree.cliques)
 
 
-@dataclass(frozen=True, slots=True)
-class _Fit:
-    """Rescale a clique to the table of one edge."""
+class _Step(NamedTuple):
+    """Rescale a clique so that its margin is ``target``, or that of the clique ``source`` without one.
+
+    ``rest`` and ``source_rest`` are the axes to sum over; ``shape`` is that in which the margin broadcasts.
+    """
 
     clique: int
-    rest: tuple[int, ...]
-    target: Array  # broadcasts against the clique
-
-    def apply(self, tables: list[Array]) -> float:
-        now = tables[self.clique].sum(axis=self.rest, keepdims=True)
-        tables[self.clique] *= self.target / np.maximum(now, _TINY)
-        return float(np.abs(self.target - now).max())
-
-
-@dataclass(frozen=True, slots=True)
-class _Pass:
-    """P(separator) of one clique, times P(others | separator) of its neighbor, for the neighbor."""
-
-    source: int
-    clique: int
-    source_rest: tuple[int, ...]
     rest: tuple[int, ...]
     shape: tuple[int, ...]
+    target: Array | None = None
+    source: int = -1
+    source_rest: tuple[int, ...] = ()
 
     def apply(self, tables: list[Array]) -> float:
-        new = tables[self.source].sum(axis=self.source_rest).reshape(self.shape)
-        now = tables[self.clique].sum(axis=self.rest, keepdims=True)
+        """Rescale in place; return the largest change of a target."""
+        target = tables[self.source].sum(axis=self.source_rest) if self.target is None else self.target
+        new, now = target.reshape(self.shape), tables[self.clique].sum(axis=self.rest, keepdims=True)
         tables[self.clique] *= new / np.maximum(now, _TINY)
-        return 0.0
+        return 0.0 if self.target is None else float(np.abs(new - now).max())
 
 
 def _rest(clique: tuple[int, ...], scope: tuple[int, ...]) -> tuple[int, ...]:
@@ -160,22 +153,13 @@ def _shape(clique: tuple[int, ...], scope: tuple[int, ...], k: int) -> tuple[int
     return tuple(k if task in scope else 1 for task in clique)
 
 
-def _independent(balance: Array, scope: tuple[int, ...]) -> Array:
-    table = np.ones(())
-    for task in scope:
-        table = table[..., None] * balance[task]
-    return table
-
-
 def _edges_by_clique(tree: JunctionTree, edges: Edges) -> list[list[tuple[int, int]]]:
     """Return the edges of each clique; an edge is in the first clique that contains it."""
-    holding: dict[int, list[int]] = {}
-    for number, clique in enumerate(tree.cliques):
-        for task in clique:
-            holding.setdefault(task, []).append(number)
-    inside: list[list[tuple[int, int]]] = [[] for _ in tree.cliques]
-    for a, b in edges:
-        inside[next(number for number in holding[a] if b in tree.cliques[number])].append((a, b))
+    left, inside = set(edges), []
+    for clique in tree.cliques:
+        held = left.intersection(combinations(clique, 2))
+        inside.append(sorted(held))
+        left -= held
     return inside
 
 
@@ -232,7 +216,7 @@ def _walk_steps(
     block: list[int],
     inside: list[list[tuple[int, int]]],
     targets: dict[tuple[int, int], Array],
-) -> list[_Fit | _Pass]:
+) -> list[_Step]:
     """Return the steps of one walk around the block: fit each clique when it is first reached.
 
     The table of the visited clique is always up to date, because changes are propagated along the walk.
@@ -242,7 +226,7 @@ def _walk_steps(
     children: dict[int, list[int]] = {number: [] for number in block}
     for number in block[1:]:
         children[tree.parents[number]].append(number)
-    tour: list[_Fit | _Pass] = []
+    tour: list[_Step] = []
     stack = [(root, False)]
     while stack:
         number, leaving = stack.pop()
@@ -254,19 +238,20 @@ def _walk_steps(
             stack.append((number, True))
         clique = tree.cliques[number]
         tour += [
-            _Fit(number, _rest(clique, edge), targets[edge].reshape(_shape(clique, edge, k)))
+            _Step(number, _rest(clique, edge), _shape(clique, edge, k), targets[edge])
             for edge in inside[number]
         ]
         stack += [(child, False) for child in children[number]]
     return tour
 
 
-def _message(tree: JunctionTree, source: int, clique: int, separator: tuple[int, ...], k: int) -> _Pass:
-    there, here = tree.cliques[source], tree.cliques[clique]
-    return _Pass(source, clique, _rest(there, separator), _rest(here, separator), _shape(here, separator, k))
+def _message(tree: JunctionTree, source: int, clique: int, separator: tuple[int, ...], k: int) -> _Step:
+    """Return the step that gives a clique the separator table of its neighbor."""
+    there, here = _rest(tree.cliques[source], separator), tree.cliques[clique]
+    return _Step(clique, _rest(here, separator), _shape(here, separator, k), source=source, source_rest=there)
 
 
-def _sweep(tables: list[Array], tour: Sequence[_Fit | _Pass]) -> float:
+def _sweep(tables: list[Array], tour: Sequence[_Step]) -> float:
     """Repeat the walk until nothing changes; return the largest change of an edge in the last walk."""
     before = np.inf
     for sweep in range(1, _MAX_SWEEPS + 1):

@@ -102,27 +102,26 @@ def compare_replicates(votes: Votes, weights: NDArray[Any] | None = None) -> Sel
         raise ValueError("votes must have a structure")
     codes = np.asarray(votes.to_dense().codes)
     counts = np.ones(len(codes)) if weights is None else np.asarray(weights, np.float64)
-    swaps = _count(codes, structure, counts, swapped=True)
-    repeats = _count(codes, structure, counts, swapped=False)
-    n_swapped, swapped, lean = swaps.items, swaps.agreement, swaps.lean
+    n_swapped, swapped, lean = _count(codes, structure, counts, swapped=True)
+    n_repeated, repeated, _ = _count(codes, structure, counts, swapped=False)
     position = lean if votes.n_classes == 2 else np.full_like(lean, np.nan)
     differing = 1 - swapped
     reach = NORMAL_95 * np.sqrt(np.maximum(differing - lean**2, 0.0) / np.maximum(n_swapped, 1.0))
     swapped_interval = np.stack(wilson(swapped, n_swapped), axis=1)
-    repeated_interval = np.stack(wilson(repeats.agreement, repeats.items), axis=1)
+    repeated_interval = np.stack(wilson(repeated, n_repeated), axis=1)
     has_swaps = n_swapped > 0
-    agreement = np.where(has_swaps, swapped, repeats.agreement)
+    agreement = np.where(has_swaps, swapped, repeated)
     interval = np.where(has_swaps[:, None], swapped_interval, repeated_interval)
     share = np.where(has_swaps, np.nan_to_num(position), 0.0)
     ends = [accuracy_bound(end, votes.n_classes, share) for end in (agreement, *interval.T)]
     return SelfAgreement(
         judges=structure.judges,
         n_swapped=n_swapped,
-        n_repeated=repeats.items,
+        n_repeated=n_repeated,
         swapped=swapped,
         chance=_chance(codes, structure, counts, votes.n_classes),
         swapped_interval=swapped_interval,
-        repeated=repeats.agreement,
+        repeated=repeated,
         repeated_interval=repeated_interval,
         position=position,
         position_interval=np.stack([np.maximum(position - reach, -1), np.minimum(position + reach, 1)], 1),
@@ -138,16 +137,10 @@ def _chance(codes: NDArray[Any], structure: Structure, counts: Array, n_classes:
     return np.asarray(((cast / np.maximum(cast.sum(axis=1, keepdims=True), 1e-12)) ** 2).sum(axis=1))
 
 
-@dataclass(frozen=True, slots=True, eq=False)
-class _Counts:
-    """Items with a pair of answers, the share of pairs that agree, and in which direction others differ."""
-
-    items: Array
-    agreement: Array
-    lean: Array
-
-
-def _count(codes: NDArray[Any], structure: Structure, counts: Array, *, swapped: bool) -> _Counts:
+def _count(
+    codes: NDArray[Any], structure: Structure, counts: Array, *, swapped: bool
+) -> tuple[Array, Array, Array]:
+    """Return items with a pair of answers, the share of pairs that agree, and how the others lean; (J,)."""
     n_judges, (first, second) = len(structure.judges), structure.pairs(swapped=swapped)
     items, met, agreed, lean = (np.zeros(n_judges) for _ in range(4))
     of = structure.judge_of[first] if len(first) else np.empty(0, np.intp)
@@ -158,11 +151,9 @@ def _count(codes: NDArray[Any], structure: Structure, counts: Array, *, swapped:
         items[judge] = counts @ both.any(axis=1)
         met[judge] = counts @ both.sum(axis=1)
         agreed[judge] = counts @ (both & (one == other)).sum(axis=1)
-        lean[judge] = counts @ (both & (one < other)).sum(axis=1) - counts @ (both & (one > other)).sum(
-            axis=1
-        )
+        lean[judge] = counts @ (both * np.sign(other - one)).sum(axis=1)
     with np.errstate(invalid="ignore"):
-        return _Counts(items, agreed / met, lean / met)
+        return items, agreed / met, lean / met
 
 
 def combine_replicates(votes: Votes) -> Votes:

@@ -7,7 +7,7 @@ replaced by the typical label of the items on which a source votes for one class
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import NamedTuple
+from typing import NamedTuple, TypeAlias
 
 import numpy as np
 from numpy.typing import NDArray
@@ -119,24 +119,10 @@ class RowLabels(NamedTuple):
         return cls(rows, fallback_posterior(rows.cast, mixture), by_tables)
 
 
-class _Spread(NamedTuple):
-    """Statistics of labels that determine the uncertainty of the sources.
-
-    Attributes
-    ----------
-    errors : array of shape (m,)
-        Standard errors of the accuracies from sampling.
-    balance_errors : array of shape (K,)
-    plausible : array of shape (s, m)
-        Accuracies by other plausible labels.
-    doubt : array of shape (m,)
-        Mean probability that the label of an item is wrong, over the items that a source votes on.
-    """
-
-    errors: Array
-    balance_errors: Array
-    plausible: Array
-    doubt: Array
+# Standard errors of the accuracies and of the class balance from sampling, (m,) and (K,); accuracies by
+# other plausible labels, (s, m); and the doubt: the mean probability that the label of an item is wrong, over
+# the items that a source votes on, (m,).
+_Spread: TypeAlias = tuple[Array, Array, Array, Array]
 
 
 def estimate_sources(
@@ -176,18 +162,18 @@ def assess_sources(
     ``with_balance`` is True if the class balance was estimated, too.
     """
     if labels is None:
-        spread = _spread_of_counts(moments, mixture, sources)
+        errors, balance_errors, plausible, doubt = _spread_of_counts(moments, mixture, sources)
     else:
-        spread = _spread_of_rows(moments, labels, mixture, tables, sources)
+        errors, balance_errors, plausible, doubt = _spread_of_rows(moments, labels, mixture, tables, sources)
     cast = np.asarray(moments.vote_counts, np.float64).sum(axis=1)
     groups, one_sided = dependence.groups, mixture.one_sided
     n_groups = int(np.count_nonzero(cast)) if groups is None else len(np.unique(groups[cast > 0]))
     usable = usable_trust(trust.share, trust.n_tested, dependence.n_pairs, n_groups)
     evidence = AccuracyEvidence(
         sources.accuracies,
-        np.minimum(sources.accuracies, spread.plausible.min(axis=0)),
-        np.maximum(sources.accuracies, spread.plausible.max(axis=0)),
-        spread.doubt,
+        np.minimum(sources.accuracies, plausible.min(axis=0)),
+        np.maximum(sources.accuracies, plausible.max(axis=0)),
+        doubt,
         np.where(one_sided, 0.0, usable),
         suspicion(one_sided, dependence.n_pairs, int(np.count_nonzero(~one_sided & (cast > 0)))),
         moments.n_classes,
@@ -199,13 +185,12 @@ def assess_sources(
         total = max(cast.sum(), 1.0)
         interval = balance_intervals(
             sources.balance,
-            spread.balance_errors,
-            doubt=float(cast @ spread.doubt / total),
+            balance_errors,
+            doubt=float(cast @ doubt / total),
             trust=usable,
             one_sided=float(cast[one_sided].sum() / total),
         )
-    errors = np.where(cast > 1, spread.errors, np.nan)
-    return SourceErrors(errors, accuracy_reach(evidence), interval, evidence)
+    return SourceErrors(np.where(cast > 1, errors, np.nan), accuracy_reach(evidence), interval, evidence)
 
 
 def estimate_by_gold(
@@ -259,7 +244,7 @@ def _spread_of_rows(
         own, balance_errors = _table_errors(rows, by_tables, tables)
         own[mixture.one_sided] = 0.0
     plain = weighted_shares(rows.cast, np.ones_like(mixture.weights))
-    return _Spread(
+    return (
         np.maximum(_sampling_errors(sources.accuracies, cast), own),
         np.maximum(_share_errors(sources.balance, float(rows.voted.sum())), balance_errors),
         np.stack([_agreement_with(best_class(each), rows, m) for each in (fallback, plain)]),
@@ -273,11 +258,14 @@ def _confusion_of(moments: Moments, rows: Rows, labels: Array) -> ConfusionTable
         return sparse_agreement_tables(moments)
     weighted = labels * rows.counts[:, None]
     seen = rows.cast.vote_sums(weighted).transpose(1, 2, 0)
-    tables = np.zeros((m, n_classes, n_classes + 1))
-    tables[:, :, :-1] = seen / np.maximum(weighted.sum(axis=0), 1e-12)[:, None]  # a class may have no items
-    tables[:, :, -1] = np.maximum(1 - tables.sum(axis=2), 0.0)
-    tables /= tables.sum(axis=2, keepdims=True)
-    return ConfusionTables.of(tables)
+    return _with_missing(seen / np.maximum(weighted.sum(axis=0), 1e-12)[:, None])  # a class may have no items
+
+
+def _with_missing(tables: Array) -> ConfusionTables:
+    """Return tables of P(vote | Y), shape (m, K, K), with the probability of no vote."""
+    silent = np.maximum(1 - tables.sum(axis=2, keepdims=True), 0.0)
+    tables = np.concatenate([tables, silent], axis=2)
+    return ConfusionTables.of(tables / tables.sum(axis=2, keepdims=True))
 
 
 def _mean_label(labels: Array, rows: Rows) -> Array:
@@ -342,23 +330,17 @@ def _table_errors(rows: Rows, labels: Array, tables: Tables) -> tuple[Array, Arr
     balance_scores = labels[:, :-1] / balance[:-1] - labels[:, -1:] / balance[-1]
     every = np.hstack([*scores, balance_scores])
     information = every.T @ (every * counts[:, None])
-    at = np.arange(m)
-    for y in range(n_classes):
-        for z in range(n_classes):
-            tie = ROW_VOTES * ((y == z) - 1 / n_classes) + SOURCE_VOTES / n_classes**2
-            information[y * m + at, z * m + at] += tie / variance
-    size = m * n_classes
-    information[np.diag_indices(size)] += 1e-3
+    size, tie = m * n_classes, ROW_VOTES * (np.eye(n_classes) - 1 / n_classes) + SOURCE_VOTES / n_classes**2
+    information[:size, :size] += np.kron(tie, np.diag(1 / variance)) + 1e-3 * np.eye(size)
     information[size:, size:] += np.diag(UNIFORM_ITEMS / n_classes / balance[:-1] ** 2)
-    slopes = np.zeros((m, len(information)))
-    for y in range(n_classes):
-        slopes[at, y * m + at] = share[:, y]
-    slopes[:, size:] = right[:, :-1] - right[:, -1:]
     inverse = np.linalg.pinv(information, hermitian=True)
-    errors = np.sqrt(np.maximum(np.einsum("ij,jk,ik->i", slopes, inverse, slopes), 0.0))
+    slopes = np.hstack([*(np.diag(each) for each in share.T), right[:, :-1] - right[:, -1:]])
     of_balance = np.vstack([np.eye(n_classes - 1), -np.ones(n_classes - 1)])  # the last is what is left
-    variances = np.einsum("ij,jk,ik->i", of_balance, inverse[size:, size:], of_balance)
-    return errors, np.sqrt(np.maximum(variances, 0.0))
+    errors, of_shares = (
+        np.sqrt(np.maximum(((each @ within) * each).sum(axis=1), 0.0))
+        for each, within in ((slopes, inverse), (of_balance, inverse[size:, size:]))
+    )
+    return errors, of_shares
 
 
 def _sampled(rows: Rows, labels: Array, m: int) -> tuple[OneHot, Array, Array]:
@@ -379,9 +361,9 @@ def _estimate_from_counts(
 ) -> SourceEstimates:
     """Estimate sources by weighted votes on typical items, and by tables in proportion to their trust."""
     cast = np.asarray(moments.vote_counts, np.float64)
-    typical = _typical_items(moments, mixture)
-    right = (_per_vote(typical.agreement, cast) + _per_vote(typical.wins, cast)) / 2
-    balance, confusion = _by_typical_items(moments, typical.agreement)
+    agreement, wins, _ = _typical_items(moments, mixture)
+    right = (_per_vote(agreement, cast) + _per_vote(wins, cast)) / 2
+    balance, confusion = _by_typical_items(moments, agreement)
     if tables is not None:
         # Tables that pass every test of pairs are used alone, as are those of rows.
         share = min(trust.share / MOST_FROM_PAIRS, 1.0)
@@ -397,35 +379,22 @@ def _estimate_from_counts(
 
 def _spread_of_counts(moments: Moments, mixture: Mixture, sources: SourceEstimates) -> _Spread:
     cast = np.asarray(moments.vote_counts, np.float64)
-    typical, votes = _typical_items(moments, mixture), cast.sum(axis=1)
-    return _Spread(
+    (_, wins, doubt), votes = _typical_items(moments, mixture), cast.sum(axis=1)
+    return (
         _sampling_errors(sources.accuracies, votes),
         _share_errors(sources.balance, float(min(votes.sum(), moments.n_items))),
-        _per_vote(typical.wins, cast)[None, :],
-        _per_vote(typical.doubt, cast),
+        _per_vote(wins, cast)[None, :],
+        _per_vote(doubt, cast),
     )
 
 
-class _Typical(NamedTuple):
-    """Items that a source votes on for one class, each array of shape (m, K).
+def _typical_items(moments: Moments, mixture: Mixture) -> tuple[Array, Array, Array]:
+    """Describe the items that a source votes on for one class, by three arrays of shape (m, K).
 
-    Attributes
-    ----------
-    agreement : array
-        Share of the class in the weights of all votes on the item.
-    wins : array
-        Probability that the class has the largest share.
-    doubt : array
-        Expected share of all classes except for the one with the largest share.
+    Weighted votes are described by their means and a normal distribution of the margin. Returns the share of
+    the class in the weights of all votes on the item, the probability that it is the largest share, and the
+    expected share of all classes except for the one with the largest share.
     """
-
-    agreement: Array
-    wins: Array
-    doubt: Array
-
-
-def _typical_items(moments: Moments, mixture: Mixture) -> _Typical:
-    """Describe the weighted votes on an item by their means and a normal distribution of the margin."""
     weights, n_classes = mixture.weights, moments.n_classes
     cast = np.asarray(moments.vote_counts, np.float64)
     by_source = _per_vote(weights, cast)
@@ -444,9 +413,7 @@ def _typical_items(moments: Moments, mixture: Mixture) -> _Typical:
     z = margin / spread
     distance = spread * np.sqrt(2 / np.pi) * np.exp(-(z**2) / 2) + margin * (1 - 2 * ndtr(-z))  # E |margin|
     top = (weights + agreeing + competitor + 2 * EVEN_VOTE / n_classes + distance) / 2
-    return _Typical(
-        (weights + agreeing + EVEN_VOTE / n_classes) / total, ndtr(z), np.clip(1 - top / total, 0.0, 1.0)
-    )
+    return (weights + agreeing + EVEN_VOTE / n_classes) / total, ndtr(z), np.clip(1 - top / total, 0.0, 1.0)
 
 
 def _per_vote(values: Array, cast: Array) -> Array:
@@ -470,8 +437,5 @@ def _by_typical_items(moments: Moments, agreement: Array) -> tuple[Array, Confus
     expected = cast[:, :, None] * spread
     mass = expected.sum(axis=(0, 1)) + 1
     balance = mass / mass.sum()
-    tables = np.zeros((m, n_classes, n_classes + 1))
-    tables[:, :, :-1] = expected.transpose(0, 2, 1) / (moments.n_items * balance)[:, None]
-    tables[:, :, -1] = np.maximum(1 - tables.sum(axis=2), 0.0)
-    tables /= tables.sum(axis=2, keepdims=True)
-    return np.asarray(balance), ConfusionTables.of(tables)
+    tables = expected.transpose(0, 2, 1) / (moments.n_items * balance)[:, None]
+    return np.asarray(balance), _with_missing(tables)

@@ -79,6 +79,23 @@ class VoteRates:
         return np.asarray(self.rates[:, 1] - self.rates[:, 0])
 
 
+def central_moments(joint: Array, first: VoteRates, second: VoteRates) -> tuple[Array, Array]:
+    """Return the covariance of signed votes, and n times its variance, shape (m, m) each.
+
+    ``joint`` of shape (2, 2, m, m) are the rates of pairs of votes of one source i and another j.
+    """
+    overlap, product = joint.sum(axis=(0, 1)), joint[0, 0] + joint[1, 1] - joint[0, 1] - joint[1, 0]
+    by_first, by_second = first.mean[:, None], second.mean
+    covariance = product - by_first * by_second
+    # E[(λᵢ-μᵢ)²(λⱼ-μⱼ)²], multiplied out; λ² is whether the source votes.
+    sign_and_vote = joint[1].sum(axis=0) - joint[0].sum(axis=0)  # E[λᵢ λⱼ²]
+    vote_and_sign = joint[:, 1].sum(axis=0) - joint[:, 0].sum(axis=0)  # E[λᵢ² λⱼ]
+    fourth = overlap - 2 * by_first * sign_and_vote - 2 * vote_and_sign * by_second
+    fourth += by_first**2 * second.coverage + first.coverage[:, None] * by_second**2
+    fourth += 4 * by_first * by_second * product - 3 * by_first**2 * by_second**2
+    return covariance, np.maximum(fourth - covariance**2, 0)
+
+
 @dataclass(frozen=True, slots=True)
 class SignedMoments(VoteRates):
     """Observable moments of signed votes λ in {-1, 0, +1}.
@@ -142,23 +159,13 @@ class CenteredMoments(VoteRates):
     @classmethod
     def of(cls, moments: Moments) -> CenteredMoments:
         n = float(moments.n_items)
-        rates = np.asarray(moments.vote_counts / n, np.float64)
-        coverage, mean = rates.sum(axis=1), rates[:, 1] - rates[:, 0]
-        joint = [[moments.pair_rates(a, b) for b in (0, 1)] for a in (0, 1)]
-        votes_and_sign = np.stack([joint[a][1] - joint[a][0] for a in (0, 1)])  # E[1{i votes a} λⱼ]
-        overlap = joint[0][0] + joint[0][1] + joint[1][0] + joint[1][1]
-        second = votes_and_sign[1] - votes_and_sign[0]
-        cross = votes_and_sign - rates.T[:, :, None] * mean
-        covariance = second - np.outer(mean, mean)
-        # E[(λᵢ-μᵢ)²(λⱼ-μⱼ)²], multiplied out; λ² is whether the source votes.
-        mixed = mean * votes_and_sign.sum(axis=0)
-        square = np.outer(mean**2, coverage)
-        fourth = overlap - 2 * (mixed + mixed.T) + square + square.T
-        fourth += 4 * np.outer(mean, mean) * second - 3 * np.outer(mean**2, mean**2)
-        noise = np.maximum(fourth - covariance**2, 0)
+        votes = VoteRates(n, np.asarray(moments.vote_counts / n, np.float64))
+        joint = np.array([[moments.pair_rates(a, b) for b in (0, 1)] for a in (0, 1)])
+        covariance, noise = central_moments(joint, votes, votes)
+        cross = joint[:, 1] - joint[:, 0] - votes.rates.T[:, :, None] * votes.mean
         for table in (covariance, noise, *cross):
             np.fill_diagonal(table, 0.0)
-        return cls(n, rates, covariance, noise, cross)
+        return cls(n, votes.rates, covariance, noise, cross)
 
     @property
     def variance(self) -> Array:

@@ -144,11 +144,8 @@ def has_few_own_groups(separation: Separation, flags: SourceFlags) -> bool:
 
     Then both partners of a triplet are on other tasks, or one-sided, which has the same effect.
     """
-    return not separation.own.all() and separation.n_groups(separation.own & ~_asymmetric(flags)) < 2
-
-
-def _asymmetric(flags: SourceFlags) -> NDArray[np.bool_]:
-    return np.asarray(flags.silent | flags.one_sided)
+    symmetric = separation.own & ~flags.silent & ~flags.one_sided
+    return not separation.own.all() and separation.n_groups(symmetric) < 2
 
 
 def triplet_pairs(
@@ -166,10 +163,8 @@ def triplet_pairs(
         helpers = ~separation.own if separation.own.all() else ~separation.own | flags.one_sided
         return solve.Pairs.of(signed, comparable & ~np.outer(helpers, helpers), screen)
     centered = CenteredMoments.of(moments)
-    covariance, error = (
-        np.where(comparable, centered.covariance, 0.0),
-        np.sqrt(centered.noise / signed.n_items),
-    )
+    covariance = np.where(comparable, centered.covariance, 0.0)
+    error = np.sqrt(centered.noise / signed.n_items)
     strong = comparable & (covariance != 0) & (np.abs(covariance) >= screen * error)
     return solve.Pairs(covariance, error, comparable, strong)
 
@@ -244,20 +239,15 @@ def _complete(values: Array, coverage: Array, own: NDArray[np.bool_]) -> Array:
 def _require_three(flags: SourceFlags, separation: Separation, names: tuple[str, ...]) -> None:
     voting = np.flatnonzero(~flags.silent)
     different = len(np.unique(flags.copies[voting]))
-    if different >= 3:
-        _require_three_groups(separation, ~flags.silent)
-        return
-    shown = format_list([names[i] for i in voting], 5)
-    alike = " (the others vote alike on every item)" if different < len(voting) else ""
-    raise NotIdentifiableError(
-        f"At least three different sources must vote; got {different} of {len(names)}: {shown}{alike}. Add "
-        "sources, "
-        'use MajorityVote, or use method="marginal" if the classes are imbalanced and their balance is known.'
-    )
-
-
-def _require_three_groups(separation: Separation, voting: NDArray[np.bool_]) -> None:
-    groups = separation.n_groups(voting)
+    if different < 3:
+        shown = format_list([names[i] for i in voting], 5)
+        alike = " (the others vote alike on every item)" if different < len(voting) else ""
+        raise NotIdentifiableError(
+            f"At least three different sources must vote; got {different} of {len(names)}: {shown}{alike}. "
+            'Add sources, use MajorityVote, or use method="marginal" if the classes are imbalanced and their '
+            "balance is known."
+        )
+    groups = separation.n_groups(~flags.silent)
     if groups < 3:
         raise NotIdentifiableError(
             "`graph` must leave at least three groups of voting sources that are independent given the "

@@ -7,9 +7,9 @@ few votes change little, and no hard threshold is needed.
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, TypeAlias
 
 import numpy as np
 from numpy.typing import NDArray
@@ -20,7 +20,9 @@ from flyingsquid.inference.weighted import (
     LEAST_PRIOR,
     TableTerm,
     best_class,
+    one_sided_scores,
     row_tops,
+    table_log_odds,
     table_posterior,
     table_scores,
     weighted_shares,
@@ -47,8 +49,8 @@ UNIFORM_ITEMS = 20.0
 _MOST_CYCLES, _TOLERANCE, _LONGEST_STEP, _LEAST_LOG = 60, 1e-5, 16.0, -12.0
 # EM reads at most this many votes; beyond, evenly spaced items represent all.
 _MOST_VOTES = 1 << 23
-# EM on counts of pairs takes m^2 K^3 operations.
-_MOST_PAIR_CELLS = 1 << 24
+MOST_PAIR_CELLS = 1 << 24
+"""EM on counts of pairs takes m^2 K^3 operations, at most this many."""
 # Number of pseudo-items that shrink the coverage in a class toward the coverage in all classes (plateau: 60
 # to 150).
 _COVERAGE_ITEMS, _LEAST_COVERAGE = 100.0, 1e-4
@@ -92,18 +94,14 @@ def rows_of(votes: Votes, weights: NDArray[Any] | None, counted: CountedRows | N
         counted = CountedRows.of(votes.codes, votes.n_classes, weights)
     if counted is not None and counted.are_dense:
         return Rows(counted.grid, counted.counts)
-    return Rows(*_distinct_rows(votes, weights))
-
-
-def _distinct_rows(votes: Votes, weights: NDArray[Any] | None) -> tuple[OneHot, Array]:
     codes, n_classes = votes.codes, votes.n_classes
     few = compressed(codes, n_classes, weights)
     if few is not None:
-        return OneHot.of(few[0], n_classes, repeated=True), few[1].astype(np.float64)
+        return Rows(OneHot.of(few[0], n_classes, repeated=True), few[1].astype(np.float64))
     counts = np.ones(votes.n_items) if weights is None else np.asarray(weights, np.float64)
     step = max(1, -(-n_votes_in(codes) // _MOST_VOTES))
     at = np.flatnonzero(counts > 0)[::step] if step > 1 else slice(None)
-    return OneHot.of(codes[at], n_classes, repeated=True), counts[at]
+    return Rows(OneHot.of(codes[at], n_classes, repeated=True), counts[at])
 
 
 # ---------------------------------------------------------------------- tables
@@ -132,7 +130,7 @@ class Tables(NamedTuple):
 
     def term(self, weights: VoteWeights, abstention: float = 0.0) -> TableTerm:
         """Return the tables as part of a mixture; ``abstention`` in [0, 1] is the weight of abstentions."""
-        counts = np.where(weights.one_sided, 0.0, weights.discounts)[:, None]
+        counts = weights.of_tables[:, None]
         logs = counts[:, :, None] * np.log(self.tables)
         if self.coverage is None or not abstention:
             return TableTerm(logs, weights.weights, self.balance)
@@ -162,6 +160,16 @@ def _balance_of(mass: Array) -> Array:
     return np.asarray(mass / mass.sum())
 
 
+def _coverage_by_class(voted: Array, mass: Array) -> Array:
+    """Return P(the source votes | Y = k), shape (m, K), from expected numbers of its votes and of items."""
+    overall = voted.sum(axis=1, keepdims=True) / np.maximum(mass.sum(axis=-1, keepdims=True), 1e-9)
+    coverage = (voted + _COVERAGE_ITEMS * overall) / (mass + _COVERAGE_ITEMS)
+    return np.clip(coverage, _LEAST_COVERAGE, 1 - _LEAST_COVERAGE)
+
+
+Pass: TypeAlias = Callable[[Tables], Tables]
+
+
 class Expected(NamedTuple):
     """Expected numbers of items and votes, by true class.
 
@@ -178,180 +186,199 @@ class Expected(NamedTuple):
     items: Array
 
 
-def tables_from_rows(rows: Rows, weights: VoteWeights, balance: Array | None) -> Tables:
-    """Estimate tables by EM to convergence, starting from weighted votes.
+@dataclass(frozen=True, eq=False)
+class RowEM:
+    """EM passes over rows of votes.
 
-    ``balance`` of shape (K,) is the class balance, if it is known.
+    Attributes
+    ----------
+    rows : Rows
+    weights : VoteWeights
+        Weights of the votes, which are the start, and all that is used of one-sided sources.
+    balance : array of shape (K,) or None
+        The class balance, if it is known.
     """
 
-    def step(tables: Tables) -> Tables:
-        return _maximize(_expect(rows, tables.term(weights), weights), weights, ROW_VOTES, balance)
+    rows: Rows
+    weights: VoteWeights
+    balance: Array | None
 
-    start = _expect_labels(rows, weighted_shares(rows.cast, weights.weights))
-    return _accelerate(step, _maximize(start, weights, ROW_VOTES, balance))
+    @cached_property
+    def by_votes(self) -> Array:
+        """Labels by weighted votes, shape (u, K)."""
+        return weighted_shares(self.rows.cast, self.weights.weights)
 
+    @cached_property
+    def _of_one_sided(self) -> Array | None:
+        return one_sided_scores(self.rows.cast, self.weights.weights, self.weights.one_sided)
 
-def with_abstention(
-    rows: Rows, weights: VoteWeights, balance: Array | None, start: Tables, abstention: float
-) -> Tables:
-    """Continue EM with coverage that depends on the class; ``abstention`` is that of :meth:`Tables.term`."""
+    def start(self) -> Tables:
+        """Return the tables that weighted votes imply."""
+        return self._maximize(self._count(self.by_votes), ROW_VOTES)
 
-    def step(now: Tables) -> Tables:
-        expected = _expect(rows, now.term(weights, abstention), weights)
-        mass = expected.voted + abstention * (expected.items - expected.voted)
-        found = _maximize(expected._replace(voted=mass), weights, ROW_VOTES, balance)
-        return found._replace(coverage=_coverage_by_class(expected.votes.sum(axis=2), expected.items))
+    def passes(self, abstention: float = 0.0) -> Pass:
+        """Return a function that makes one pass; ``abstention`` is that of :meth:`Tables.term`."""
 
-    return _accelerate(step, step(start))
+        def step(now: Tables) -> Tables:
+            expected = self._expect(now.term(self.weights, abstention))
+            if not abstention:
+                return self._maximize(expected, ROW_VOTES)
+            mass = expected.voted + abstention * (expected.items - expected.voted)
+            found = self._maximize(expected._replace(voted=mass), ROW_VOTES)
+            return found._replace(coverage=_coverage_by_class(expected.votes.sum(axis=2), expected.items))
 
+        return step
 
-def _coverage_by_class(voted: Array, mass: Array) -> Array:
-    """Return P(the source votes | Y = k), shape (m, K), from expected numbers of its votes and of items."""
-    overall = voted.sum(axis=1, keepdims=True) / np.maximum(mass.sum(axis=-1, keepdims=True), 1e-9)
-    coverage = (voted + _COVERAGE_ITEMS * overall) / (mass + _COVERAGE_ITEMS)
-    return np.clip(coverage, _LEAST_COVERAGE, 1 - _LEAST_COVERAGE)
+    def anchored(self) -> Tables:
+        """Return tables by ten passes whose labels are held close to weighted votes."""
+        tables = self._maximize(self._count(self.by_votes), _ANCHORED_ROW_VOTES)
+        for _ in range(_ANCHORED_PASSES - 1):
+            labels = (1 - _ANCHOR) * self.posterior(tables) + _ANCHOR * self.by_votes
+            tables = self._maximize(self._count(labels), _ANCHORED_ROW_VOTES)
+        return tables
 
+    def posterior(self, tables: Tables, abstention: float = 0.0) -> Array:
+        """Return P(Y = k | votes) of the rows by tables, shape (u, K)."""
+        term = tables.term(self.weights, abstention)
+        return table_posterior(self.rows.cast, term, self.weights.one_sided, self._of_one_sided)
 
-def anchored_tables(rows: Rows, weights: VoteWeights, balance: Array | None) -> Tables:
-    """Estimate tables by ten EM passes whose labels are held close to weighted votes."""
-    anchor = weighted_shares(rows.cast, weights.weights)
-    tables = _maximize(_expect_labels(rows, anchor), weights, _ANCHORED_ROW_VOTES, balance)
-    for _ in range(_ANCHORED_PASSES - 1):
-        by_tables = table_posterior(rows.cast, tables.term(weights), weights.one_sided)
-        labels = (1 - _ANCHOR) * by_tables + _ANCHOR * anchor
-        tables = _maximize(_expect_labels(rows, labels), weights, _ANCHORED_ROW_VOTES, balance)
-    return tables
+    def moved_share(self, tables: Tables) -> float:
+        """Return the share of items that tables move from one class to another, relative to weighted votes.
 
+        Items that move in opposite directions cancel.
+        """
+        voted = self.rows.voted
+        moved = voted @ (best_class(self.posterior(tables)) - best_class(self.by_votes))
+        return float(np.abs(moved).sum() / 2 / max(voted.sum(), 1e-12))
 
-def moved_share(rows: Rows, weights: VoteWeights, tables: Tables) -> float:
-    """Return the share of items that tables move from one class to another, relative to weighted votes.
+    def likelihood_gain(self, tables: Tables) -> float:
+        """Return the mean log-likelihood of an item, relative to tables of the labels by weighted votes."""
+        expected = self._count(best_class(self.by_votes))
+        unmoved = replace(self, balance=None)._maximize(expected, _ANCHORED_ROW_VOTES)
+        gain = self._log_likelihood(tables) - self._log_likelihood(unmoved)
+        return float(self.rows.voted @ gain / max(self.rows.voted.sum(), 1e-12))
 
-    Items that move in opposite directions cancel.
-    """
-    by_votes = best_class(weighted_shares(rows.cast, weights.weights))
-    by_tables = table_posterior(rows.cast, tables.term(weights), weights.one_sided)
-    moved = rows.voted @ (best_class(by_tables) - by_votes)
-    return float(np.abs(moved).sum() / 2 / max(rows.voted.sum(), 1e-12))
+    def _log_likelihood(self, tables: Tables) -> Array:
+        """Return the log-likelihood of each row, shape (u,)."""
+        scores = table_scores(self.rows.cast, tables.term(self.weights), self._of_one_sided)
+        top = row_tops(scores)
+        return np.asarray(top[:, 0] + np.log(np.exp(scores - top).sum(axis=1)))
 
+    def _expect(self, term: TableTerm) -> Expected:
+        """Return the numbers that tables imply."""
+        rows = self.rows
+        if len(term.balance) > 2:
+            return self._count(table_posterior(rows.cast, term, self.weights.one_sided, self._of_one_sided))
+        # For two classes, one of them suffices.
+        second = table_log_odds(rows.cast, term, self._of_one_sided)
+        second = expit(second, out=second)
+        voted, items = float(rows.voted @ second), float(rows.counts @ second)
+        second *= rows.counts
+        of_second = rows.cast.vote_sums(second).T
+        return Expected(
+            np.stack([rows.votes - of_second, of_second], axis=1),
+            np.array([rows.voted.sum() - voted, voted]),
+            np.array([rows.counts.sum() - items, items]),
+        )
 
-def likelihood_gain(rows: Rows, weights: VoteWeights, tables: Tables) -> float:
-    """Return the mean log-likelihood of an item, relative to tables of the labels by weighted votes."""
-    by_votes = best_class(weighted_shares(rows.cast, weights.weights))
-    unmoved = _maximize(_expect_labels(rows, by_votes), weights, _ANCHORED_ROW_VOTES, None)
-    gain = _log_likelihood(rows, weights, tables) - _log_likelihood(rows, weights, unmoved)
-    return float(rows.voted @ gain / max(rows.voted.sum(), 1e-12))
+    def _count(self, labels: Array) -> Expected:
+        """Return the numbers that labels of shape (u, K) imply."""
+        rows = self.rows
+        votes = rows.cast.vote_sums(labels * rows.counts[:, None]).transpose(1, 2, 0)
+        return Expected(votes, rows.voted @ labels, rows.counts @ labels)
 
-
-def _log_likelihood(rows: Rows, weights: VoteWeights, tables: Tables) -> Array:
-    """Return the log-likelihood of each row, shape (u,)."""
-    scores = table_scores(rows.cast, tables.term(weights), weights.one_sided)
-    top = row_tops(scores)
-    return np.asarray(top[:, 0] + np.log(np.exp(scores - top).sum(axis=1)))
-
-
-def _expect(rows: Rows, term: TableTerm, weights: VoteWeights) -> Expected:
-    """Return the numbers that the tables imply."""
-    if len(term.balance) > 2 or weights.one_sided.any():
-        return _expect_labels(rows, table_posterior(rows.cast, term, weights.one_sided))
-    # For two classes, one of them suffices.
-    second = rows.cast @ (term.logs[:, 1] - term.logs[:, 0]).T.ravel()
-    second += np.log(term.balance[1]) - np.log(term.balance[0])
-    second = expit(second, out=second)
-    voted, items = float(rows.voted @ second), float(rows.counts @ second)
-    second *= rows.counts
-    of_second = rows.cast.vote_sums(second).T
-    return Expected(
-        np.stack([rows.votes - of_second, of_second], axis=1),
-        np.array([rows.voted.sum() - voted, voted]),
-        np.array([rows.counts.sum() - items, items]),
-    )
-
-
-def _expect_labels(rows: Rows, labels: Array) -> Expected:
-    """Return the numbers that labels of shape (u, K) imply."""
-    votes = rows.cast.vote_sums(labels * rows.counts[:, None]).transpose(1, 2, 0)
-    return Expected(votes, rows.voted @ labels, rows.counts @ labels)
-
-
-def _maximize(expected: Expected, weights: VoteWeights, row_votes: float, balance: Array | None) -> Tables:
-    """Return the most likely tables."""
-    tables = tied_tables(np.where(weights.one_sided[:, None, None], 0.0, expected.votes), row_votes)
-    return Tables(tables, _balance_of(expected.voted) if balance is None else balance)
+    def _maximize(self, expected: Expected, row_votes: float) -> Tables:
+        """Return the most likely tables."""
+        votes = expected.votes
+        if self.weights.one_sided.any():
+            votes = np.where(self.weights.one_sided[:, None, None], 0.0, votes)
+        balance = _balance_of(expected.voted) if self.balance is None else self.balance
+        return Tables(tied_tables(votes, row_votes), balance)
 
 
 # ---------------------------------------------------------------------- counts of pairs
 
 
-def can_use_pairs(n_sources: int, n_classes: int) -> bool:
-    """Return whether EM on counts of pairs is small enough."""
-    return n_sources**2 * n_classes**3 <= _MOST_PAIR_CELLS
+@dataclass(frozen=True, eq=False)
+class PairEM:
+    """EM passes on the pairwise likelihood, from counts of pairs, with less weight for dependent pairs.
 
-
-def tables_from_pairs(
-    moments: Moments,
-    weights: VoteWeights,
-    shared: Array,
-    balance: Array | None,
-    start: Tables | None = None,
-    abstention: float = 0.0,
-) -> Tables:
-    """Estimate tables by EM on the pairwise likelihood, with less weight for dependent pairs.
-
-    With ``abstention``, not voting is an additional vote, and pairs with it have that weight.
+    Attributes
+    ----------
+    moments : Moments
+    weights : VoteWeights
+    shared : array of shape (m, m)
+        That of :class:`~flyingsquid.estimation.dependence.Dependence`.
+    balance : array of shape (K,) or None
+        The class balance, if it is known.
     """
-    m, n_classes = moments.n_sources, moments.n_classes
-    several = ~weights.one_sided
-    counted = (1 - shared) * weights.discounts * np.outer(several, several)
-    np.fill_diagonal(counted, 0.0)
-    cast = np.asarray(moments.vote_counts, np.float64)
-    counts = moments.pair_counts * counted
-    if start is None:
-        start = _start_from_pairs(counts, cast[several].sum(axis=0), balance)
-    if abstention:
-        counts = _pairs_with_abstention(moments, abstention) * counted
-        if start.coverage is None:
-            overall = np.clip(moments.coverage, _LEAST_COVERAGE, 1 - _LEAST_COVERAGE)
-            start = start._replace(coverage=np.tile(overall[:, None], n_classes))
-        cast = np.column_stack([cast, np.maximum(moments.n_items - cast.sum(axis=1), 0.0)])
-    met = counts.sum(axis=(1, 3)).T  # of each source, votes of each kind on items with another source's vote
-    scale = np.divide(cast, met, out=np.zeros_like(cast), where=met > 0)
 
-    n_votes = len(counts)
-    of_pairs = counts.transpose(0, 2, 1, 3).reshape(n_votes * m, n_votes * m)
+    moments: Moments
+    weights: VoteWeights
+    shared: Array
+    balance: Array | None
 
-    def step(now: Tables) -> Tables:
-        likelihood = now.tables
-        if abstention and now.coverage is not None:
-            voting = now.coverage[:, :, None] ** abstention
-            silent = (1 - now.coverage[:, :, None]) ** abstention
-            likelihood = np.concatenate([now.tables * voting, silent], axis=2)
-        by_vote = likelihood.transpose(1, 2, 0).reshape(n_classes, n_votes * m)  # P(vote | Y = y)
-        joint = now.balance[:, None] * by_vote
-        ratio = of_pairs / np.maximum(joint.T @ by_vote, 1e-300)
-        answers = (joint * (by_vote @ ratio.T)).reshape(n_classes, n_votes, m).transpose(2, 0, 1)
-        answers = answers * scale[:, None, :]
-        mass = answers.sum(axis=(0, 2))
-        votes, items = answers[:, :, :n_classes], cast.sum() / m
-        return Tables(
-            tied_tables(votes, ROW_VOTES),
-            _balance_of(items * mass / max(mass.sum(), 1e-9)) if balance is None else balance,
-            _coverage_by_class(votes.sum(axis=2), answers.sum(axis=2)) if abstention else None,
+    @cached_property
+    def _counted(self) -> Array:
+        """Weight of each pair of sources, shape (m, m)."""
+        several = ~self.weights.one_sided
+        counted = (1 - self.shared) * self.weights.discounts * np.outer(several, several)
+        np.fill_diagonal(counted, 0.0)
+        return np.asarray(counted)
+
+    def start(self) -> Tables:
+        """Return tables by how often other sources agree with each source."""
+        n_classes = self.moments.n_classes
+        counts = self.moments.pair_counts * self._counted
+        met, agreeing = counts.sum(axis=(1, 3)).T, np.einsum("uuij->iu", counts)
+        share = np.divide(agreeing, met, out=np.full_like(agreeing, 0.5), where=met > 0)
+        right = np.clip(share.sum(axis=1) / n_classes, 1 / n_classes + 0.02, 0.95)[:, None, None]
+        same = np.eye(n_classes)
+        votes = np.asarray(self.moments.vote_counts, np.float64)[~self.weights.one_sided].sum(axis=0) + 1
+        start = Tables(
+            right * same + (1 - right) / (n_classes - 1) * (1 - same),
+            votes / votes.sum() if self.balance is None else self.balance,
         )
+        return self.passes()(start)
 
-    return _accelerate(step, step(start))
+    def passes(self, abstention: float = 0.0) -> Pass:
+        """Return a function that makes one pass.
 
+        With ``abstention``, not voting is an additional vote, and pairs with it have that weight.
+        """
+        moments, balance, n_classes = self.moments, self.balance, self.moments.n_classes
+        m, overall = moments.n_sources, moments.coverage.clip(_LEAST_COVERAGE, 1 - _LEAST_COVERAGE)
+        cast = np.asarray(moments.vote_counts, np.float64)
+        if abstention:
+            counts = _pairs_with_abstention(moments, abstention) * self._counted
+            cast = np.column_stack([cast, np.maximum(moments.n_items - cast.sum(axis=1), 0.0)])
+        else:
+            counts = moments.pair_counts * self._counted
+        met = counts.sum(axis=(1, 3)).T  # of each source, votes of each kind on items with another's vote
+        scale = np.divide(cast, met, out=np.zeros_like(cast), where=met > 0)
+        n_votes = len(counts)
+        of_pairs = counts.transpose(0, 2, 1, 3).reshape(n_votes * m, n_votes * m)
 
-def _start_from_pairs(counts: Array, votes: Array, balance: Array | None) -> Tables:
-    """Start from how often other sources agree with each source, and the votes (K,) for each class."""
-    n_classes = len(counts)
-    met, agreeing = counts.sum(axis=(1, 3)).T, np.einsum("uuij->iu", counts)
-    share = np.divide(agreeing, met, out=np.full_like(agreeing, 0.5), where=met > 0)
-    right = np.clip(share.sum(axis=1) / n_classes, 1 / n_classes + 0.02, 0.95)[:, None, None]
-    same = np.eye(n_classes)
-    return Tables(
-        right * same + (1 - right) / (n_classes - 1) * (1 - same),
-        (votes + 1) / (votes + 1).sum() if balance is None else balance,
-    )
+        def step(now: Tables) -> Tables:
+            likelihood = now.tables
+            if abstention:
+                coverage = np.tile(overall[:, None], n_classes) if now.coverage is None else now.coverage
+                voting, silent = (each[:, :, None] ** abstention for each in (coverage, 1 - coverage))
+                likelihood = np.concatenate([likelihood * voting, silent], axis=2)
+            by_vote = likelihood.transpose(1, 2, 0).reshape(n_classes, n_votes * m)  # P(vote | Y = y)
+            joint = now.balance[:, None] * by_vote
+            ratio = of_pairs / np.maximum(joint.T @ by_vote, 1e-300)
+            answers = (joint * (by_vote @ ratio.T)).reshape(n_classes, n_votes, m).transpose(2, 0, 1)
+            answers = answers * scale[:, None, :]
+            mass = answers.sum(axis=(0, 2))
+            votes, items = answers[:, :, :n_classes], cast.sum() / m
+            return Tables(
+                tied_tables(votes, ROW_VOTES),
+                _balance_of(items * mass / max(mass.sum(), 1e-9)) if balance is None else balance,
+                _coverage_by_class(votes.sum(axis=2), answers.sum(axis=2)) if abstention else None,
+            )
+
+        return step
 
 
 def _pairs_with_abstention(moments: Moments, factor: float) -> Array:
@@ -371,8 +398,8 @@ def _pairs_with_abstention(moments: Moments, factor: float) -> Array:
 # ---------------------------------------------------------------------- acceleration
 
 
-def _accelerate(step: Callable[[Tables], Tables], now: Tables) -> Tables:
-    """Iterate to a fixed point with SQUAREM (Varadhan and Roland 2008) on the logarithms."""
+def converge(step: Pass, now: Tables) -> Tables:
+    """Iterate passes to a fixed point with SQUAREM (Varadhan and Roland 2008) on the logarithms."""
     for _ in range(_MOST_CYCLES):
         first = step(now)
         second = step(first)

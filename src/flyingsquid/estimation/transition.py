@@ -14,7 +14,7 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from flyingsquid.estimation.sources import CenteredMoments, SourceFindings, VoteRates
+from flyingsquid.estimation.sources import CenteredMoments, SourceFindings, VoteRates, central_moments
 from flyingsquid.estimation.task_pairs import LARGEST_ERROR, fit_margins, joint_table
 from flyingsquid.exceptions import OptionError
 from flyingsquid.moments import SequenceMoments
@@ -93,17 +93,8 @@ class LaggedMoments:
     def of(cls, moments: SequenceMoments) -> LaggedMoments:
         n = float(moments.n_pairs)
         now, later = (VoteRates(n, np.asarray(a / n)) for a in (moments.first, moments.second))
-        both = [[moments.lagged_rates(a, b) for b in (0, 1)] for a in (0, 1)]
-        overlap = both[0][0] + both[0][1] + both[1][0] + both[1][1]
-        second = both[0][0] + both[1][1] - both[0][1] - both[1][0]
-        covariance = second - np.outer(now.mean, later.mean)
-        # E[(λᵢ-μᵢ)²(λⱼ-μⱼ)²], multiplied out; λ² is whether the source votes.
-        sign_and_vote = both[1][0] + both[1][1] - both[0][0] - both[0][1]  # E[λᵢ λⱼ²]
-        vote_and_sign = both[0][1] + both[1][1] - both[0][0] - both[1][0]  # E[λᵢ² λⱼ]
-        fourth = overlap - 2 * now.mean[:, None] * sign_and_vote - 2 * vote_and_sign * later.mean
-        fourth += np.outer(now.mean**2, later.coverage) + np.outer(now.coverage, later.mean**2)
-        fourth += 4 * np.outer(now.mean, later.mean) * second - 3 * np.outer(now.mean**2, later.mean**2)
-        return cls(covariance, np.maximum(fourth - covariance**2, 0), overlap)
+        both = np.array([[moments.lagged_rates(a, b) for b in (0, 1)] for a in (0, 1)])
+        return cls(*central_moments(both, now, later), both.sum(axis=(0, 1)))
 
 
 def fit_transition(moments: SequenceMoments, balance: Array, findings: SourceFindings) -> Transition:
@@ -315,7 +306,8 @@ def fit_transition_many(moments: SequenceMoments, tables: Array, balance: Array)
     m, n_classes = len(tables), len(balance)
     require_few_classes(n_classes)
     apart = np.outer(balance, balance)
-    pairs = int((np.asarray(moments.lagged).sum(axis=(0, 1)) > 0).sum() - _own_pairs(moments))
+    met = np.asarray(moments.lagged).sum(axis=(0, 1)) > 0
+    pairs = int(met.sum() - np.trace(met))
     if not pairs:
         return Transition(apart, 0.0, np.inf, 0, np.zeros(m))
     votes = tables[:, :, :-1].transpose(0, 2, 1)  # (m, vote, truth)
@@ -334,11 +326,6 @@ def fit_transition_many(moments: SequenceMoments, tables: Array, balance: Array)
     return Transition(
         joint, (alike - chance) / (1 - chance), np.nan, pairs, excess_correlations(moments, tables, joint)
     )
-
-
-def _own_pairs(moments: SequenceMoments) -> int:
-    """Return the number of sources that vote in two consecutive rows."""
-    return int((np.einsum("abii->i", np.asarray(moments.lagged)) > 0).sum())
 
 
 def with_margins(joint: Array, balance: Array, n_pairs: float) -> Array:

@@ -8,6 +8,7 @@ misfit.
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from dataclasses import dataclass, replace
 
 import numpy as np
@@ -15,7 +16,7 @@ from numpy.typing import NDArray
 from scipy.special import chdtrc, log_ndtr, ndtr
 
 from flyingsquid.estimation.dependence import MOST_SOURCES, Dependence
-from flyingsquid.estimation.tied_em import Rows, Tables
+from flyingsquid.estimation.tied_em import Tables
 from flyingsquid.estimation.weighted import VoteWeights, votes_per_item
 from flyingsquid.moments import Moments, PairAgreement
 
@@ -79,80 +80,68 @@ class Trust:
         return self.share > (_LIKELY if self.n_tested >= _FEWEST_TESTED else _NEARLY_CERTAIN)
 
 
-def trust_from_rows(
-    moments: Moments,
-    pairs: PairAgreement,
-    rows: Rows,
-    labels: Array,
-    tables: Tables,
-    weights: VoteWeights,
-    dependence: Dependence,
-    abstained: float | None,
-) -> Trust:
-    """Return the trust in confusion tables that imply ``labels`` of the rows, shape (u, K).
-
-    ``abstained`` is the evidence that abstentions do not depend only on the class. It is used if there are
-    too few pairs to compare their agreement.
-    """
-    m = moments.n_sources
-    predicted, variance = np.zeros((m, m)), np.zeros((m, m))
-    for y, items in enumerate(rows.cast.co_votes(rows.counts[:, None] * labels)):
-        rate = tables.tables[:, y] @ tables.tables[:, y].T
-        predicted += items * rate
-        variance += items * rate * (1 - rate)
-    return _trust(moments, pairs, predicted, variance, weights, dependence, abstained, most=1.0)
+def shares_of_pairs(tables: Tables) -> Array:
+    """Return P(Y = y | two sources vote) by tables, up to a factor for each pair, shape (K, m, m)."""
+    coverage = np.ones(tables.tables.shape[:2]) if tables.coverage is None else tables.coverage
+    return np.einsum("y,iy,jy->yij", tables.balance, coverage, coverage)
 
 
-def trust_from_pairs(
+def trust_in_tables(
     moments: Moments,
     pairs: PairAgreement,
     tables: Tables,
-    weights: VoteWeights,
-    dependence: Dependence,
-    abstained: float | None,
-) -> Trust:
-    """Return the trust in tables that were estimated from counts of pairs."""
-    overlap = pairs.overlap
-    rates = np.einsum("iyv,jyv->yij", tables.tables, tables.tables)
-    share = tables.balance[:, None, None]  # P(Y = y | both vote), shape (y, i, j)
-    if tables.coverage is not None:
-        share = share * np.einsum("iy,jy->yij", tables.coverage, tables.coverage)
-        share = share / share.sum(axis=0)
-    predicted = overlap * (share * rates).sum(axis=0)
-    variance = overlap * (share * rates * (1 - rates)).sum(axis=0)
-    return _trust(moments, pairs, predicted, variance, weights, dependence, abstained, most=MOST_FROM_PAIRS)
-
-
-def _trust(
-    moments: Moments,
-    pairs: PairAgreement,
-    predicted: Array,
-    variance: Array,
+    met: Iterable[Array],
     weights: VoteWeights,
     dependence: Dependence,
     abstained: float | None,
     *,
     most: float,
 ) -> Trust:
+    """Return the trust in confusion tables.
+
+    Parameters
+    ----------
+    moments : Moments
+    pairs : PairAgreement
+        ``moments.compare_pairs()``.
+    tables : Tables
+    met : arrays of shape (m, m), one per class
+        Number of items of the class that two sources vote on, up to a factor for each pair.
+    weights : VoteWeights
+    dependence : Dependence
+    abstained : float or None
+        Evidence that abstentions do not depend only on the class. It is used if there are too few pairs to
+        compare their agreement.
+    most : float
+        Highest trust.
+    """
     several = ~weights.one_sided
-    overlap = pairs.overlap
-    tested = (overlap >= 1) & np.outer(several, several)
+    tested = (pairs.overlap >= 1) & np.outer(several, several)
     if dependence.shared is not None:
         tested &= dependence.shared == 0
     np.fill_diagonal(tested, False)
-    upper = np.triu(tested, 1)
-    n_tested = max(int(upper.sum()) - int(tested.any(axis=1).sum()), 0)
+    upper = np.nonzero(np.triu(tested, 1))
+    n_tested = max(len(upper[0]) - int(tested.any(axis=1).sum()), 0)
     voting = np.flatnonzero(several & (np.asarray(moments.vote_counts).sum(axis=1) > 0))
     found, against = Trust(0.0), None
     # Sources that never vote together were given different items, which says nothing about the classes: with
     # trust from such abstentions, four workers of crowd_rte were 11 points below majority vote.
-    if (overlap >= 1)[np.ix_(voting, voting)].all():
+    if (pairs.overlap >= 1)[np.ix_(voting, voting)].all():
         against = abstained
     if n_tested:
-        residual = (pairs.agreement - predicted)[upper]
-        spread = np.maximum(variance[upper], 0.25)
+        n_met, predicted, variance = np.full((3, len(upper[0])), 1e-300)
+        for items, of_class in zip(met, tables.tables.transpose(1, 0, 2), strict=True):
+            n_shared, rate = items[upper], (of_class @ of_class.T)[upper]
+            n_met += n_shared
+            predicted += n_shared * rate
+            variance += n_shared * rate * (1 - rate)
+        # Relative to the items of `met`, which may be a sample of all.
+        overlap = pairs.overlap[upper]
+        predicted, variance = predicted * overlap / n_met, variance * overlap / n_met
+        residual = pairs.agreement[upper] - predicted
+        spread = np.maximum(variance, 0.25)
         # The largest possible additional agreement.
-        spare = np.maximum(overlap - predicted, 0.05 * overlap)[upper]
+        spare = np.maximum(overlap - predicted, 0.05 * overlap)
         shared_errors = float(residual.sum() / spare.sum())
         misfit = float((residual**2 / spread).sum() / n_tested)
         error = float(np.sqrt(spread.sum()) / spare.sum())
@@ -215,7 +204,7 @@ def evidence_against_abstention(moments: Moments, tables: Tables, weights: VoteW
     at, others, n_items = np.flatnonzero(varying), np.flatnonzero(several), float(moments.n_items)
     seen = moments.pair_counts.sum(axis=0)[:, at][:, :, others] / n_items  # i votes and j votes v: (v, i, j)
     votes = tables.coverage[:, :, None] * tables.tables
-    predicted = np.einsum("k,ik,jkv->vij", tables.balance, tables.coverage[at], votes[others])
+    predicted = (tables.balance * tables.coverage[at]) @ votes[others].transpose(2, 1, 0)
     share = (np.asarray(moments.vote_counts, np.float64)[others] / n_items).T[:, None]
     of_vote = share * (1 - share)
     tested = (at[:, None] != others) & (of_vote * n_items > _UNUSUAL_VOTES)

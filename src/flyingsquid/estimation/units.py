@@ -82,58 +82,42 @@ def latent_of_system(
     s = len(accuracies)
     votes = 2.0 * all_patterns(s, 2) - 1
     votes[votes < -1] = 0.0
-    roles = itertools.product(range(3), repeat=s)  # the first of a tuple is the slowest: the last source
-    entries = []
-    for slow_first in roles:
-        role = np.array(slow_first[::-1], np.intp)
-        silent = (votes[:, role == _IN_U] == 0).all(axis=1)
-        product = votes[:, role == _IN_Z].prod(axis=1)
-        entries.append(float(states[silent & (product == 1)].sum()))
-        entries.append(
-            _entry_with_truth(
-                role, silent, product, states, instrument, accuracies, expected, products, n_items
-            )
-        )
-    # Without Y and with nothing in Z, the empty product is 1: P(λ_U = 0), as it should be.
-    cells = np.linalg.solve(system_matrix(s), np.array(entries)).reshape([3] * s + [2])
-    latent = cells[..., 0] - cells[..., 1]
-    # From last source slowest, values 1, 0, -1 to the order of patterns: no vote, class 0, class 1.
-    for axis in range(s):
-        latent = np.take(latent, [1, 2, 0], axis=axis)
-    return np.asarray(latent.ravel())
 
-
-def _entry_with_truth(
-    role: NDArray[np.intp],
-    silent: NDArray[np.bool_],
-    product: Array,
-    states: Array,
-    instrument: Array,
-    accuracies: Array,
-    expected: float,
-    products: Mapping[Pair, float],
-    n_items: float,
-) -> float:
-    """Return P(Y ∏_Z λ = 1, λ_U = 0)."""
-    in_product, given = np.flatnonzero(role == _IN_Z), bool((role == _IN_U).any())
-    observed = float((states * product)[silent].sum())
-    if len(in_product) == 2 and not given:
-        moment = products[int(in_product[0]), int(in_product[1])]
-    elif len(in_product) % 2 == 0:  # no source, or two: independent of Y
-        moment = expected * observed
-    elif len(in_product) == 1 and not given:
-        moment = float(accuracies[in_product[0]])
-    elif len(in_product) == 1:
-        moment = float((instrument * product)[silent].sum())
-    else:
+    def moment_with_truth(role: NDArray[np.intp], silent: NDArray[np.bool_], product: Array) -> float:
+        """Return E[Y ∏_Z λ 1{λ_U = 0}]."""
+        in_product, given = np.flatnonzero(role == _IN_Z), bool((role == _IN_U).any())
+        observed = float((states * product)[silent].sum())
+        if len(in_product) == 2 and not given:
+            return products[int(in_product[0]), int(in_product[1])]
+        if len(in_product) % 2 == 0:  # no source, or two: independent of Y
+            return expected * observed
+        if len(in_product) == 1 and not given:
+            return float(accuracies[in_product[0]])
+        if len(in_product) == 1:
+            return float((instrument * product)[silent].sum())
         noise = np.sqrt(float((states * product**2)[silent].sum()) / n_items)
         if noise > _MOST_NOISE * abs(expected):
             raise NotIdentifiableError(
                 f"`cliques` must be 'instrument' for three dependent sources if E[Y] is close to 0; it is "
                 f"{expected:.3g} for {format_count(n_items, 'item')}."
             )
-        moment = observed / expected
-    return (float(states[silent].sum()) + moment - float(states[silent & (product == 0)].sum())) / 2
+        return observed / expected
+
+    entries = []
+    for slow_first in itertools.product(range(3), repeat=s):  # the slowest of a tuple is the last source
+        role = np.array(slow_first[::-1], np.intp)
+        silent = (votes[:, role == _IN_U] == 0).all(axis=1)
+        product = votes[:, role == _IN_Z].prod(axis=1)
+        # Without Y and with nothing in Z, the empty product is 1: P(λ_U = 0), as it should be.
+        entries.append(float(states[silent & (product == 1)].sum()))
+        varying = float(states[silent & (product != 0)].sum())
+        entries.append((varying + moment_with_truth(role, silent, product)) / 2)
+    cells = np.linalg.solve(system_matrix(s), np.array(entries)).reshape([3] * s + [2])
+    latent = cells[..., 0] - cells[..., 1]
+    # From last source slowest, values 1, 0, -1 to the order of patterns: no vote, class 0, class 1.
+    for axis in range(s):
+        latent = np.take(latent, [1, 2, 0], axis=axis)
+    return np.asarray(latent.ravel())
 
 
 # Cells with fewer items than this are shrunk toward the estimates for single sources.

@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -24,8 +23,7 @@ _FLOOR = 1e-9
 _LEAST_SURE = 0.02
 
 
-@dataclass(frozen=True, slots=True)
-class Views:
+class Views(NamedTuple):
     """Parameters estimated by three views.
 
     Attributes
@@ -33,13 +31,10 @@ class Views:
     tables : array of shape (m, K, K), axes source, truth, vote
         P(source i votes v | Y = k); the remainder to 1 is the probability of no vote.
     balance : array of shape (K,)
-    strength : float
-        Distance of the weakest direction from the noise, in standard errors.
     """
 
     tables: Array
     balance: Array
-    strength: float
 
 
 def three_views(
@@ -94,11 +89,15 @@ def _decomposed(
     share = share / total
     places = split_views(cast.vote_sums(share).T, groups)
     features = [cast.features(place) for place in places]
-    tables, balances, strengths = [], [], []
+    tables, balances = [], []
     for a, b, c in ((0, 1, 2), (1, 2, 0), (2, 0, 1)):
-        means, strength = _view_means(features[a], features[b], features[c], share, n_classes, total)
+        means = _view_means(features[a], features[b], features[c], share, n_classes, total)
         balance: Array = np.linalg.lstsq(means, features[a].sums(share), rcond=None)[0]
-        _require_positive(balance)
+        if not (balance > _FLOOR).all():
+            raise NotIdentifiableError(
+                f'method="decomposition" found an invalid class balance {np.round(balance, 3).tolist()}: '
+                "there are too few items, or sources depend on each other. Add items."
+            )
         found = np.empty((m, n_classes, n_classes))  # source, vote, truth
         found[places[a]] = _by_source(means, len(places[a]), n_classes)
         inverse = np.linalg.pinv(means.T) / balance
@@ -108,11 +107,10 @@ def _decomposed(
         order = _names(found[own], None if known is None else known[own])
         tables.append(found[:, :, order].transpose(0, 2, 1))
         balances.append(balance[order])
-        strengths.append(strength)
     mean_balance = np.maximum(np.mean(balances, axis=0), _FLOOR)
     clipped = np.clip(np.mean(tables, axis=0), _FLOOR, 1.0)
     clipped = clipped / np.maximum(clipped.sum(axis=2, keepdims=True), 1.0)
-    return Views(clipped, mean_balance / mean_balance.sum(), min(strengths))
+    return Views(clipped, mean_balance / mean_balance.sum())
 
 
 def _names(found: Array, known: Array | None) -> NDArray[np.intp]:
@@ -156,15 +154,14 @@ def split_views(rates: Array, groups: NDArray[np.intp]) -> list[NDArray[np.intp]
 
 def _view_means(
     xa: VoteFeatures, xb: VoteFeatures, xc: VoteFeatures, share: Array, n_classes: int, n_items: float
-) -> tuple[Array, float]:
-    """Return E[x_a | Y = k] as columns, shape (1 + K s, K), in any order; and the strength of the weakest."""
+) -> Array:
+    """Return E[x_a | Y = k] as columns, shape (1 + K s, K), in any order."""
     second = xa.products(xb, share)
     left, sizes, right = np.linalg.svd(second, full_matrices=False)
     if len(sizes) < n_classes:
         raise NotIdentifiableError(
             f'method="decomposition" needs votes for at least {n_classes} classes in each of three groups '
-            "of sources; "
-            f"one group has {len(sizes) - 1}. Add sources that vote for more classes."
+            f"of sources; one group has {len(sizes) - 1}. Add sources that vote for more classes."
         )
     strength = float(sizes[n_classes - 1] * np.sqrt(n_items))
     if strength < _NEEDED_STRENGTH:
@@ -186,20 +183,12 @@ def _view_means(
         raise NotIdentifiableError(
             'method="decomposition" estimated that a class never occurs. Add items or sources.'
         )
-    return means / means[0], strength
+    return np.asarray(means / means[0])
 
 
 def _by_source(means: Array, n_sources: int, n_classes: int) -> Array:
     """Return the rows of a view without its constant, shape (s, K, K) with axes source, vote, truth."""
     return means[1:].reshape(n_classes, n_sources, n_classes).transpose(1, 0, 2)
-
-
-def _require_positive(balance: Array) -> None:
-    if not (balance > _FLOOR).all():
-        raise NotIdentifiableError(
-            f'method="decomposition" found an invalid class balance {np.round(balance, 3).tolist()}: '
-            "there are too few items, or sources depend on each other. Add items."
-        )
 
 
 # Share of the information of gold labels on all items that triples of votes have; a conservative guess.

@@ -162,28 +162,54 @@ def fallback_posterior(cast: OneHot | PatternGrid, mixture: Mixture) -> Array:
     return answer
 
 
-def table_posterior(cast: OneHot | PatternGrid, term: TableTerm, one_sided: NDArray[np.bool_]) -> Array:
-    """Return P(Y = k | votes) by tables, and by shares of one-sided votes, shape (n, K)."""
-    n_classes = term.weights.shape[1]
-    if n_classes == 2 and not one_sided.any():  # one product and one exponential
-        odds = cast @ (term.logs[:, 1] - term.logs[:, 0]).T.ravel()
-        odds += np.log(term.balance[1]) - np.log(term.balance[0])
+def table_posterior(
+    cast: OneHot | PatternGrid,
+    term: TableTerm,
+    one_sided: NDArray[np.bool_],
+    of_one_sided: Array | None = None,
+) -> Array:
+    """Return P(Y = k | votes) by tables, and by shares of one-sided votes, shape (n, K).
+
+    ``of_one_sided`` is :func:`one_sided_scores`, if it has been computed already.
+    """
+    if of_one_sided is None:
+        of_one_sided = one_sided_scores(cast, term.weights, one_sided)
+    if len(term.balance) == 2:
+        odds = table_log_odds(cast, term, of_one_sided)
         return np.stack([expit(-odds), expit(odds)], axis=1)
-    scores = table_scores(cast, term, one_sided)
+    scores = table_scores(cast, term, of_one_sided)
     scores -= row_tops(scores)
     np.exp(scores, out=scores)
     scores /= row_sums(scores)
     return scores
 
 
-def table_scores(cast: OneHot | PatternGrid, term: TableTerm, one_sided: NDArray[np.bool_]) -> Array:
-    """Return log P(Y = k, votes) by tables, and by shares of one-sided votes, shape (n, K)."""
+def table_log_odds(cast: OneHot | PatternGrid, term: TableTerm, of_one_sided: Array | None) -> Array:
+    """Return the log odds of the second of two classes, shape (n,): one product for both classes."""
+    odds = cast @ (term.logs[:, 1] - term.logs[:, 0]).T.ravel()
+    odds += np.log(term.balance[1]) - np.log(term.balance[0])
+    if of_one_sided is not None:
+        odds += of_one_sided[:, 1] - of_one_sided[:, 0]
+    return odds
+
+
+def table_scores(cast: OneHot | PatternGrid, term: TableTerm, of_one_sided: Array | None) -> Array:
+    """Return log P(Y = k, votes) by tables, plus :func:`one_sided_scores`, shape (n, K)."""
     m, n_classes = term.weights.shape
     scores = cast @ term.logs.transpose(2, 0, 1).reshape(n_classes * m, n_classes)
     scores += np.log(term.balance)
-    if one_sided.any():
-        scores += np.log(weighted_shares(cast, np.where(one_sided[:, None], term.weights, 0.0)))
+    if of_one_sided is not None:
+        scores += of_one_sided
     return np.asarray(scores)
+
+
+def one_sided_scores(
+    cast: OneHot | PatternGrid, weights: Array, one_sided: NDArray[np.bool_]
+) -> Array | None:
+    """Return the log shares of classes in the votes of one-sided sources, (n, K); None without such."""
+    if not one_sided.any():
+        return None
+    return np.log(weighted_shares(cast, np.where(one_sided[:, None], weights, 0.0)))
 
 
 def weighted_shares(cast: OneHot | PatternGrid, weights: Array, prior: Array | None = None) -> Array:

@@ -140,12 +140,12 @@ def pack(codes, n_classes, octets):  # type: ignore[no-untyped-def]
 
 
 @_compile()
-def count(planes, low, high, counts):  # type: ignore[no-untyped-def]
-    """Add numbers of common bits to ``counts`` (W, W), right of the diagonal in rows ``low`` to ``high``."""
+def count(planes, counts):  # type: ignore[no-untyped-def]
+    """Add the numbers of common bits of ``planes`` (W, words) to ``counts`` (W, W), right of the diagonal."""
     width, words = planes.shape
-    for first in range(low, high, _TILE):
+    for first in range(0, width, _TILE):
         for second in range(first, width, _TILE):
-            for i in range(first, min(first + _TILE, high)):
+            for i in range(first, min(first + _TILE, width)):
                 for j in range(max(i, second), min(second + _TILE, width)):
                     total = np.uint64(0)
                     for w in range(words):
@@ -191,7 +191,7 @@ def _check_patterns() -> bool:
 def _check_bits() -> bool:
     octets, counts = np.zeros((4, 8), np.uint8), np.zeros((4, 4), np.int64)
     pack(_CODES, 2, octets)
-    count(octets.view(np.uint64), 0, 4, counts)
+    count(octets.view(np.uint64), counts)
     return counts.tolist() == [[1, 0, 0, 1], [0, 1, 0, 0], [0, 0, 1, 0], [0, 0, 0, 1]]
 
 

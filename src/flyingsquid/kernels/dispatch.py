@@ -96,9 +96,11 @@ def as_bytes(codes: NDArray[Any]) -> NDArray[np.int8]:
     return np.ascontiguousarray(codes, np.int8)
 
 
-def run_in_threads(work: Callable[[Sequence[slice]], Any], blocks: Sequence[slice]) -> list[Any]:
-    """Call ``work`` once per thread with a part of the blocks, in parallel, and return the results."""
-    threads = min(n_threads(), len(blocks))
+def run_in_threads(
+    work: Callable[[Sequence[slice]], Any], blocks: Sequence[slice], most: int | None = None
+) -> list[Any]:
+    """Call ``work`` once per thread, of which there are at most ``most``, each with a part of the blocks."""
+    threads = min(n_threads(), len(blocks), most or len(blocks))
     if threads <= 1:
         return [work(blocks)]
     # The calling thread works too, because starting a thread takes a millisecond.
@@ -112,66 +114,34 @@ def run_in_threads(work: Callable[[Sequence[slice]], Any], blocks: Sequence[slic
 
 # Items whose bits are compared at a time: 2 KB per plane, so that tiles of planes stay in the cache.
 _ROWS = 1 << 14
-# Up to this many planes every thread has its own counters and takes rows; beyond, threads share them.
-_FEW_PLANES = 1_024
-_PLANE_BYTES = 1 << 26
-_TILE = 32
+# Every thread has its own counters. There are as many threads as fit into this memory, and at least one.
+_COUNTER_BYTES = 1 << 28
 
 
 def pair_counts(kernels: Kernels, codes: NDArray[Any], n_classes: int) -> NDArray[np.int64]:
     """Count how often two votes occur on one item, shape (K m, K m); row v m + j is "source j votes v"."""
     width = n_classes * codes.shape[1]
-    if width <= _FEW_PLANES:
-        parts = run_in_threads(
-            lambda blocks: _of_rows(kernels, codes, n_classes, blocks), blocks_of(len(codes), _ROWS)
-        )
-        counts = np.asarray(sum(parts))
-    else:
-        counts = _of_planes(kernels, codes, n_classes)
+
+    def count(blocks: Sequence[slice]) -> NDArray[np.int64]:
+        """Count above the diagonal for some blocks of rows."""
+        octets, counts = np.zeros((width, _ROWS // 8), np.uint8), np.zeros((width, width), np.int64)
+        for rows in blocks:
+            if rows.stop - rows.start < _ROWS:
+                octets[:] = 0
+            kernels.pack(as_bytes(codes[rows]), n_classes, octets)
+            kernels.count(octets.view(np.uint64), counts)
+        return counts
+
+    most = max(1, _COUNTER_BYTES // (8 * width**2))
+    parts = run_in_threads(count, blocks_of(len(codes), _ROWS), most)
+    counts: NDArray[np.int64] = parts[0]
+    for part in parts[1:]:
+        counts += part
     for tile in blocks_of(width, 256):
         # In place and tile by tile: with very many sources the counts dominate the memory.
         counts[tile.stop :, tile] = counts[tile, tile.stop :].T
         inside = counts[tile, tile]
         counts[tile, tile] = np.triu(inside) + np.triu(inside, 1).T
-    return counts
-
-
-def _of_rows(
-    kernels: Kernels, codes: NDArray[Any], n_classes: int, blocks: Sequence[slice]
-) -> NDArray[np.int64]:
-    """Count above the diagonal for some blocks of rows."""
-    width = n_classes * codes.shape[1]
-    octets, counts = np.zeros((width, _ROWS // 8), np.uint8), np.zeros((width, width), np.int64)
-    for rows in blocks:
-        if rows.stop - rows.start < _ROWS:
-            octets[:] = 0
-        kernels.pack(as_bytes(codes[rows]), n_classes, octets)
-        kernels.count(octets.view(np.uint64), 0, width, counts)
-    return counts
-
-
-def _of_planes(
-    kernels: Kernels, codes: NDArray[Any], n_classes: int, plane_bytes: int = _PLANE_BYTES
-) -> NDArray[np.int64]:
-    """Count above the diagonal, all threads on the same rows."""
-    width = n_classes * codes.shape[1]
-    step = max(_ROWS, plane_bytes * 8 // width // _ROWS * _ROWS)
-    counts = np.zeros((width, width), np.int64)
-    for some in blocks_of(len(codes), step):
-        part = codes[some]
-        pieces = [np.zeros((width, _ROWS // 8), np.uint8) for _ in range(-(-len(part) // _ROWS))]
-
-        def pack(blocks: Sequence[slice], part: NDArray[Any] = part, pieces: list[Any] = pieces) -> None:
-            for rows in blocks:
-                kernels.pack(as_bytes(part[rows]), n_classes, pieces[rows.start // _ROWS])
-
-        def count(blocks: Sequence[slice], pieces: list[Any] = pieces) -> None:
-            for planes in blocks:
-                for piece in pieces:
-                    kernels.count(piece.view(np.uint64), planes.start, planes.stop, counts)
-
-        run_in_threads(pack, blocks_of(len(part), _ROWS))
-        run_in_threads(count, blocks_of(width, _TILE))
     return counts
 
 

@@ -21,9 +21,10 @@ from flyingsquid.fits.independent import IndependentFit
 from flyingsquid.moments import Moments
 from flyingsquid.solvers.base import FitData, Requires, Solver, check_capabilities
 from flyingsquid.solvers.closed_form import Triplet, solve_closed_form
+from flyingsquid.solvers.corrected import solve_corrected
 from flyingsquid.solvers.panel import Panel
 from flyingsquid.solvers.tables import EM, Agreement, solve_tables, solve_tables_on_graph
-from flyingsquid.solvers.weighted import solve_corrected, solve_mixture
+from flyingsquid.solvers.weighted import solve_mixture
 
 # EM passes improve the tables if an item has at least this many votes, and a cell of a source's table at
 # least this many, on average.

@@ -161,6 +161,12 @@ class FitData:
         n_tasks = 1 if self.moments.graph is None else self.moments.graph.n_tasks
         return resolve_task_balance(self.class_balance, self.moments.classes, n_tasks)
 
+    @property
+    def given_balance(self) -> NDArray[np.float64] | None:
+        """The class balance of one task if it was given as probabilities, shape (K,)."""
+        given = None if self.class_balance is None else self.balance.tasks[0]
+        return given if isinstance(given, np.ndarray) else None
+
     @cached_property
     def anchors(self) -> dict[int, int]:
         """Known signs by the position of the source."""

@@ -57,14 +57,14 @@ def read_fit_data(
         on_cluster = distributed_votes(votes)
         if on_cluster is not None:
             refuse_options(sample_weight=sample_weight, features=features)
-            return _read_cluster(on_cluster.with_classes(classes), graph, gold, keep_rows, options)
+            return _read_parts(on_cluster.with_classes(classes), graph, gold, None, keep_rows, options)
         chunks = as_chunks(votes, classes)
         if chunks is not None:
             if sample_weight is not None:
                 raise OptionError(
                     "`sample_weight` is not supported with VoteChunks; pass the votes as an array."
                 )
-            return _read_chunks(chunks, graph, gold, features, keep_rows, options)
+            return _read_parts(chunks, graph, gold, features, keep_rows, options)
     stacked = graph.stacked_shape if isinstance(graph, DependencyGraph) else None
     read = as_votes(votes, classes, stacked)
     weights = None if sample_weight is None else read_weights(sample_weight, len(read))
@@ -79,7 +79,7 @@ def read_fit_data(
         **options,
     )
     if isinstance(graph, str):
-        data = _with_learned_graph(data)
+        data = _with_learned_graph(data, read)
     if gold is not None:
         n_tasks = 1 if data.moments.graph is None else data.moments.graph.n_tasks
         known = join_gold(gold, votes, read, n_tasks)
@@ -102,33 +102,6 @@ def feature_items(
     )
 
 
-def _read_cluster(
-    parts: Any, graph: GraphOption, gold: Any, keep_rows: bool, options: dict[str, Any]
-) -> FitData:
-    if gold is None:
-        return _read_parts(parts, graph, keep_rows, options)
-    _require_one_task(graph)
-    items = parts.gold_items(gold)
-    return _with_gold_items(_read_parts(parts, graph, keep_rows, options), items)
-
-
-def _read_chunks(
-    chunks: VoteChunks, graph: GraphOption, gold: Any, features: Any, keep_rows: bool, options: dict[str, Any]
-) -> FitData:
-    watched = chunks
-    if gold is not None:
-        _require_one_task(graph)
-        labels = GoldCollector(gold)
-        watched = VoteChunks(labels.watch(chunks), names=chunks.names)
-    if features is not None:
-        collector = FeatureCollector(features)
-        watched = VoteChunks(collector.watch(watched), names=chunks.names)
-    data = _read_parts(watched, graph, keep_rows, options, again=chunks)
-    if gold is not None:
-        data = _with_gold_items(data, labels.items())
-    return data if features is None else replace(data, feature_items=collector.items())
-
-
 def join_gold(gold: Any, votes: Any, read: Votes, n_tasks: int) -> NDArray[Any]:
     """Return codes of gold labels of ``votes``, shape (n, D), negative if unknown.
 
@@ -136,15 +109,6 @@ def join_gold(gold: Any, votes: Any, read: Votes, n_tasks: int) -> NDArray[Any]:
     """
     joined = join_by_item(gold, item_ids(votes, read, gold), read.n_items, "gold")
     return read_task_gold(joined, read.classes, (read.n_items, n_tasks), "gold")
-
-
-def _require_one_task(graph: GraphOption) -> None:
-    if isinstance(graph, DependencyGraph) and graph.n_tasks > 1:
-        raise OptionError(
-            f"`gold` of {graph.n_tasks} tasks is not supported with chunks or on a cluster; pass the votes "
-            "as an array.",
-            parameter="gold",
-        )
 
 
 def _with_gold_items(data: FitData, items: GoldItems | None) -> FitData:
@@ -166,64 +130,64 @@ def _with_gold_items(data: FitData, items: GoldItems | None) -> FitData:
     )
 
 
-def _with_learned_graph(data: FitData) -> FitData:
-    """Return the data with the graph that its counts suggest, counted for it."""
+def _with_learned_graph(data: FitData, votes: Any) -> FitData:
+    """Return the data with the graph that its counts suggest, counted for it in another pass over votes."""
     learned = graph_from(data.moments)
     data = replace(data, learned_graph=learned, concerns=learned.concerns)
     if learned.is_trivial:
         return data
     try:
+        if data.votes is None:
+            return replace(data, moments=Moments.of(votes, learned))
         counted = Moments.of(data.votes, learned, sample_weight=data.weights)
     except GraphError as error:  # a learned graph must not turn a valid fit into an error
         dropped = f"The learned dependencies are left out: {error}"
         return replace(data, concerns=(*data.concerns, dropped))
-    return replace(data, moments=counted)
+    # Distinct rows do not contain the reasons for missing votes; the counts of pairs do.
+    return replace(data, moments=replace(counted, missing=data.moments.missing))
 
 
 def _read_parts(
-    parts: Any,
-    graph: GraphOption,
-    keep_rows: bool,
-    options: dict[str, Any],
-    *,
-    again: VoteChunks | None = None,
+    parts: Any, graph: GraphOption, gold: Any, features: Any, keep_rows: bool, options: dict[str, Any]
 ) -> FitData:
-    """Count ``VoteChunks``, or the parts of a dataset on the cluster itself.
-
-    A learned graph may need a second pass, over ``again`` if that is given.
-    """
+    """Count ``VoteChunks``, or the parts of a dataset on the cluster itself."""
     given = None if isinstance(graph, str) else graph
+    if gold is not None and given is not None and given.n_tasks > 1:
+        raise OptionError(
+            f"`gold` of {given.n_tasks} tasks is not supported with chunks or on a cluster; pass the votes "
+            "as an array.",
+            parameter="gold",
+        )
+    items, featured = None, None
     if isinstance(parts, VoteChunks):
-        counts = count_chunks(parts, given, rows=keep_rows)
+        watched = parts
+        if gold is not None:
+            labels = GoldCollector(gold)
+            watched = VoteChunks(labels.watch(watched), names=parts.names)
+        if features is not None:
+            collector = FeatureCollector(features)
+            watched = VoteChunks(collector.watch(watched), names=parts.names)
+        data = _from_counts(count_chunks(watched, given, rows=keep_rows), options)
+        items = None if gold is None else labels.items()
+        featured = None if features is None else collector.items()
     else:
-        counts = parts.count(given, keep_rows)
-    data = _from_counts(counts, options)
-    if not isinstance(graph, str):
-        return data
-    learned = graph_from(data.moments)
-    data = replace(data, learned_graph=learned, concerns=learned.concerns)
-    if learned.is_trivial:
-        return data
-    if data.votes is None:
-        return replace(data, moments=Moments.of(parts if again is None else again, learned))
-    joint = Moments.of(data.votes, learned, sample_weight=data.weights)
-    # Distinct rows do not contain the reasons for missing votes; the counts of pairs do.
-    return replace(data, moments=replace(joint, missing=data.moments.missing))
+        items = None if gold is None else parts.gold_items(gold)
+        data = _from_counts(parts.count(given, keep_rows), options)
+    if isinstance(graph, str):
+        data = _with_learned_graph(data, parts)
+    return replace(_with_gold_items(data, items), feature_items=featured)
 
 
 def _from_counts(counts: ChunkCounts, options: dict[str, Any]) -> FitData:
     rows = counts.rows
-    if rows is None:
-        return FitData(moments=counts.moments, note="from counts", **options)
-    if not rows.is_complete:
-        note = f"from counts, because there are more than {rows.most:,} distinct rows"
-        return FitData(moments=counts.moments, note=note, **options)
-    votes = rows.votes
+    if rows is None or not rows.is_complete:
+        why = "" if rows is None else f", because there are more than {rows.most:,} distinct rows"
+        return FitData(moments=counts.moments, note=f"from counts{why}", **options)
     return FitData(
         moments=counts.moments,
-        votes=votes,
+        votes=rows.votes,
         weights=np.asarray(rows.counts),
         rows="distinct",
-        note=f"from {len(votes):,} distinct rows",
+        note=f"from {len(rows.votes):,} distinct rows",
         **options,
     )

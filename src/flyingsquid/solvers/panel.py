@@ -32,12 +32,11 @@ from flyingsquid.fits.weighted import WeightedFit
 from flyingsquid.inference.weighted import Mixture, TableTerm
 from flyingsquid.moments import Moments
 from flyingsquid.solvers.base import FitData, Requires, Solver
-from flyingsquid.solvers.explanations import CONSISTENT_FOLLOWED, follow_direction
+from flyingsquid.solvers.corrected import follow_direction, solve_corrected
 from flyingsquid.solvers.weighted import (
+    CONSISTENT_FOLLOWED,
     describe_mixture,
-    given_balance,
     no_votes_error,
-    solve_corrected,
     weighted_fit,
 )
 from flyingsquid.votes import SourceInfo, Structure
@@ -105,7 +104,7 @@ def solve_panel(data: FitData, panel: Panel) -> WeightedFit:
     if votes is None or not np.asarray(data.moments.vote_counts).any():
         raise no_votes_error(data.moments)
     structure = votes.structure or Structure(tuple(SourceInfo(name) for name in votes.source_names))
-    balance = given_balance(data)
+    balance = data.given_balance
     judged = combine_replicates(replace(votes, structure=structure))
     counted = Moments.of(judged, sample_weight=data.weights) if structure.has_replicates else data.moments
     found = fit_mixture(counted, rows_of(judged, data.weights), balance)

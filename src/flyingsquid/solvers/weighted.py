@@ -11,40 +11,41 @@ import numpy as np
 from numpy.typing import NDArray
 
 from flyingsquid._values import format_count, format_value
-from flyingsquid.estimation.gold_regression import FEWEST_LABELS, fit_correction
 from flyingsquid.estimation.mixture import (
     Complete,
     Gain,
     MixtureFit,
     fit_mixture,
     fit_weights,
-    gain_over_majority,
 )
-from flyingsquid.estimation.shares import looks_random
-from flyingsquid.estimation.source_estimates import SourceErrors, SourceEstimates, estimate_by_gold
+from flyingsquid.estimation.source_estimates import SourceErrors, SourceEstimates
 from flyingsquid.estimation.tied_em import rows_of
 from flyingsquid.exceptions import NotIdentifiableError
 from flyingsquid.fits.base import Array, Assessment, Fit
 from flyingsquid.fits.concerns import silent_sources_concern
-from flyingsquid.fits.corrected import CorrectedFit
 from flyingsquid.fits.weighted import WeightedFit
-from flyingsquid.inference.weighted import hot_posterior
 from flyingsquid.moments import Moments
 from flyingsquid.solvers.base import FitData, Requires, Solver
-from flyingsquid.solvers.explanations import MAJORITY_FOLLOWED, choose_by_gold
-from flyingsquid.votes.codes import NOT_ASKED, OneHot, marked_cells
+from flyingsquid.votes.codes import NOT_ASKED, marked_cells
 
-# With fewer items, labels of one class only are not suspicious, and complete items are not treated apart.
-_FEW_ITEMS = 20
-# More cells of votes than this are not kept for an assessment on demand.
+FEW_ITEMS = 20
+"""With fewer items, shares of labels are not suspicious, and complete items are not treated apart."""
+# More votes than this are not kept for an assessment on demand.
 _MOST_KEPT = 1 << 22
 # If more than this share of the pairs is dependent, no gain is recommended, also if the tables fit after the
 # dependence is discounted: with that exception, 1 of 2,500 random panels of LLMBar is recommended with a
 # loss.
 _FEW_DEPENDENT = 0.05
-# A class is reported if it gets fewer labels than this part of their expected number; at most so many are
-# named.
-_RARELY, _MOST_NAMED = 0.2, 3
+MAJORITY_FOLLOWED = (
+    "Two groups of sources contradict each other, and the votes do not show which group is right; labels "
+    "follow the majority vote."
+)
+"""Concern reported if several explanations fit the votes."""
+CONSISTENT_FOLLOWED = (
+    "Two groups of judges contradict each other; the labels are based on the judges that give the "
+    "same answer in both orders. To check whether this is right, label the items that fs.suggest_items lists."
+)
+"""Concern reported if several explanations fit the votes of judges that were asked in several orders."""
 
 
 @dataclass(frozen=True)
@@ -71,7 +72,7 @@ def solve_mixture(data: FitData, name: str, *, with_tables: bool = True) -> Weig
     """Mix weighted votes with tables, or weight votes only, without gold labels."""
     if not np.asarray(data.moments.vote_counts).any():
         raise no_votes_error(data.moments)
-    balance = given_balance(data)
+    balance = data.given_balance
     rows = None if data.votes is None else rows_of(data.votes, data.weights, data.counted)
     if not with_tables:
         found = fit_weights(data.moments, rows, balance)
@@ -97,7 +98,7 @@ def weighted_fit(
 ) -> WeightedFit:
     """Return estimated parameters as a fit of the method ``name``."""
     moments = found.moments
-    if found.only_class is not None and moments.n_items >= _FEW_ITEMS:
+    if found.only_class is not None and moments.n_items >= FEW_ITEMS:
         label = format_value(moments.classes[found.only_class])
         if np.count_nonzero(np.asarray(moments.vote_counts).sum(axis=0)) < 2:
             every = f"All votes are for class {label}, so items of other classes cannot be found."
@@ -114,7 +115,7 @@ def weighted_fit(
         method=name,
         reason=reason,
         balance_note="estimated from the labels" if found.balance is None else "as given",
-        **_described_sources(found.sources, MixtureAssessment.of(found)),
+        **described_sources(found.sources, MixtureAssessment.of(found)),
         concerns=(*silent_sources_concern(moments), *concerns),
         mixture=found.mixture,
         groups=np.arange(moments.n_sources) if groups is None else groups,
@@ -133,51 +134,14 @@ def _complete(data: FitData) -> Complete | None:
         item, _, code = marked_cells(votes.codes)
         is_complete = np.ones(votes.n_items, np.bool_)
         is_complete[item[code == NOT_ASKED]] = False
-    if is_complete.sum() < _FEW_ITEMS:
+    if is_complete.sum() < FEW_ITEMS:
         return None
     weights = None if data.weights is None else data.weights[is_complete]
     whole = votes[is_complete]
     return Complete(Moments.of(whole, sample_weight=weights), rows_of(whole, weights))
 
 
-def solve_corrected(data: FitData, name: str, plain: WeightedFit | None = None) -> WeightedFit:
-    """Fit votes without gold labels, unless ``plain`` is that fit, then correct the log odds by these."""
-    plain, votes, items = plain or solve_mixture(data, name), data.votes, data.labeled
-    if items is None or len(items) < FEWEST_LABELS:
-        n_gold = 0 if items is None else len(items)
-        are = "1 gold label is" if n_gold == 1 else f"{n_gold} gold labels are"
-        unused = f"{are} too few to be used; at least {FEWEST_LABELS} are needed."
-        return replace(plain, concerns=(*plain.concerns, unused))
-    truth, codes = items.labels[:, 0], items.votes.codes
-    cast = OneHot.of(codes, data.n_classes)
-    own = plain.posterior(codes)[:, 0]
-    if plain.has_several_explanations:
-        plain, own = choose_by_gold(plain, data, own)
-    by_gold = fit_correction(own, cast, truth, items.weights)
-    rows = None if votes is None else rows_of(votes, data.weights, data.counted)
-    before = None if rows is None else hot_posterior(rows.cast, plain.mixture)
-    if rows is not None and before is not None and not _is_representative(own, before, rows.counts):
-        by_gold = replace(by_gold, effect=replace(by_gold.effect, is_representative=False))
-    corrected = replace(
-        CorrectedFit.of(plain, by_gold),
-        reason=f"{plain.reason}; {by_gold.effect.sentence()}",
-        concerns=(*plain.concerns, *_gold_classes_concern(truth, data)),
-    )
-    if rows is None or before is None:
-        return corrected  # the sources are those of the label-free fit
-    labels = by_gold.correction.apply(before, rows.cast)
-    sources, errors = estimate_by_gold(data.moments, rows, labels, given_balance(data))
-    assessment = _assessment(errors, gain_over_majority(labels, [before], rows))
-    voted = rows.voted > 0
-    rare = _rarely_labeled_concern(labels[voted], rows.counts[voted], truth, data)
-    return replace(
-        corrected,
-        **_described_sources(sources, assessment),
-        concerns=(*corrected.concerns, *rare),
-    )
-
-
-def _described_sources(found: SourceEstimates, assessment: Assessment) -> dict[str, Any]:
+def described_sources(found: SourceEstimates, assessment: Assessment) -> dict[str, Any]:
     """Return the fields of a fit that describe the sources."""
     return {
         "class_balance": found.balance[None, :],
@@ -187,7 +151,8 @@ def _described_sources(found: SourceEstimates, assessment: Assessment) -> dict[s
     }
 
 
-def _assessment(errors: SourceErrors, gain: Gain | None) -> Assessment:
+def assessment_of(errors: SourceErrors, gain: Gain | None) -> Assessment:
+    """Return the uncertainty of the sources, and the gain over majority vote, as an assessment."""
     balance = None if errors.balance is None else errors.balance[None, :]
     return Assessment(errors.accuracies, reach=errors.reach, balance=balance, gain=gain)
 
@@ -212,12 +177,12 @@ class MixtureAssessment(Assessment):
     def of(cls, found: MixtureFit) -> Assessment:
         """Return the assessment of a fit. If its votes are many, it is computed now, and they are dropped."""
         lazy = cls(found=found)
-        cells = 0 if found.rows is None else len(found.rows.counts) * found.moments.n_sources
-        return lazy._computed if cells > _MOST_KEPT else lazy
+        n_votes = 0 if found.rows is None else found.rows.cast.n_votes.sum()
+        return lazy._computed if n_votes > _MOST_KEPT else lazy
 
     @cached_property
     def _computed(self) -> Assessment:
-        return _assessment(self.found.errors, self.found.gain).widened(self.widening)
+        return assessment_of(self.found.errors, self.found.gain).widened(self.widening)
 
     def standard_errors(self, n_sources: int) -> Array:
         return self._computed.standard_errors(n_sources)
@@ -236,22 +201,6 @@ class MixtureAssessment(Assessment):
 
     def __reduce__(self) -> tuple[Any, ...]:
         return copy, (self._computed,)
-
-
-def _is_representative(own: Array, every: Array, counts: Array) -> bool:
-    """Test whether posteriors of items with gold labels, (g, K), look like those of all rows, (u, K)."""
-    sample, values = (np.column_stack([labels, labels.max(axis=1)]) for labels in (own, every))
-    share = counts / counts.sum()
-    mean = share @ values
-    return looks_random(sample, mean, share @ (values - mean) ** 2, int(counts.sum()))
-
-
-def given_balance(data: FitData) -> Array | None:
-    """Return the class balance if it was given, shape (K,)."""
-    if data.class_balance is None:
-        return None
-    given = data.balance.tasks[0]
-    return given if isinstance(given, np.ndarray) else None
 
 
 def describe_mixture(found: MixtureFit) -> tuple[str, tuple[str, ...]]:
@@ -275,38 +224,3 @@ def describe_mixture(found: MixtureFit) -> tuple[str, tuple[str, ...]]:
         return "; ".join(parts), ()
     parts.insert(0, f"several explanations fit; {mixture.majority:.0%} plain majority vote")
     return "; ".join(parts), (MAJORITY_FOLLOWED,)
-
-
-def _gold_classes_concern(truth: NDArray[np.intp], data: FitData) -> tuple[str, ...]:
-    """Return a sentence if all gold labels have one class, in a tuple; empty if not."""
-    if len(np.unique(truth)) > 1:
-        return ()
-    label = format_value(data.moments.classes[truth[0]])
-    return (f"All {len(truth):,} gold labels have the class {label}; they should be a random sample.",)
-
-
-def _rarely_labeled_concern(
-    labels: Array, counts: Array, truth: NDArray[np.intp], data: FitData
-) -> tuple[str, ...]:
-    """Return a sentence if few labels are for a class with gold labels, given its share, in a tuple.
-
-    ``labels`` of shape (u, K) are corrected posteriors of rows, and ``counts`` of shape (u,) their items.
-    """
-    if data.moments.n_items < _FEW_ITEMS or not counts.sum():
-        return ()
-    share = counts / counts.sum()
-    expected = share @ labels
-    found = np.bincount(labels.argmax(axis=1), share, minlength=data.n_classes)
-    has_gold = np.bincount(truth, minlength=data.n_classes) >= FEWEST_LABELS
-    rare = np.flatnonzero(has_gold & (found < _RARELY * expected))
-    if not len(rare):
-        return ()
-    each = [
-        f"{format_value(data.moments.classes[k])} (expected {expected[k]:.1%}, labeled {found[k]:.1%})"
-        for k in rare[:_MOST_NAMED]
-    ]
-    more = f" and {len(rare) - _MOST_NAMED:,} more" if len(rare) > _MOST_NAMED else ""
-    return (
-        f"With the gold labels, votes rarely make these classes the most probable: {', '.join(each)}{more}. "
-        "To find their items, rank items by `predict_proba`, or add sources for these classes.",
-    )
