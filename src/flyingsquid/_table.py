@@ -157,9 +157,9 @@ class Tabular(ABC):
 
 
 def as_scalar(label: Label) -> Scalar:
-    """Return a class label as a table cell: plain values unchanged, others as strings."""
+    """Return a class label as a table cell: plain values and None unchanged, others as strings."""
     plain = plain_value(label)
-    return plain if isinstance(plain, (str, int, float)) else str(plain)
+    return plain if plain is None or isinstance(plain, (str, int, float)) else str(plain)
 
 
 def _is_blank(value: Scalar) -> bool:

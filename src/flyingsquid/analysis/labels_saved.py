@@ -153,6 +153,7 @@ def labels_saved(
     """
     from sklearn.base import clone  # scikit-learn is slow to import, and nothing else here needs it
     from sklearn.exceptions import ConvergenceWarning
+    from sklearn.isotonic import isotonic_regression
     from sklearn.linear_model import LogisticRegression
     from sklearn.pipeline import make_pipeline
     from sklearn.preprocessing import MaxAbsScaler
@@ -186,71 +187,57 @@ def labels_saved(
         weak = WeaklySupervisedClassifier(classifier, clone(model)).fit(X, read)
         features = select_rows(X, at)
         codes = np.array([read.classes.index(label) for label in weak.predict(features).tolist()])
-        curve = _Curve.of(classifier, features, truth[at], rng)
-    return curve.compare((codes == truth[at]).astype(np.float64), rng)
+        sizes, right, tested = _learning_curve(classifier, features, truth[at], rng)
+    n, is_right = len(at), (codes == truth[at]).astype(np.float64)
+    draws = rng.multinomial(n, np.full(n, 1 / n), _DRAWS)
+    found = []
+    for weights in np.vstack([np.ones(n), draws]):  # the gold labels themselves, then draws of them
+        raw = weights @ right / (weights @ tested)
+        curve = isotonic_regression(raw)
+        found.append((curve, _needed(sizes, curve, weights @ is_right / weights.sum())))
+    curve, needed = found[0]
+    low, high = np.quantile([end for _, end in found[1:]], [0.025, 0.975], method="nearest")
+    return LabelsSaved(needed, float(low), float(high), float(is_right.mean()), sizes, curve, n)
 
 
-@dataclass(frozen=True, slots=True, eq=False)
-class _Curve:
-    """Scores of supervised models on items that they were not trained on.
+def _learning_curve(
+    classifier: Any, features: Any, y: NDArray[Any], rng: np.random.Generator
+) -> tuple[NDArray[np.intp], Array, Array]:
+    """Score supervised models on items that they were not trained on.
 
-    Attributes
-    ----------
+    Returns
+    -------
     sizes : integer array of shape (s,)
-    right : array of shape (g, s)
-        How often each of g items was right, and
-    tested : array of shape (g,)
-        how often it was tested.
+        Numbers of gold labels that models are trained on.
+    right, tested : arrays of shape (g, s) and (g,)
+        How often each of g items was right, and how often it was tested.
     """
+    from sklearn.base import clone
 
-    sizes: NDArray[np.intp]
-    right: Array
-    tested: Array
+    n = len(y)
+    n_trained = n - max(1, round(_TESTED * n))
+    steps = int(math.log(n_trained / _FIRST_SIZE, _GROWTH))
+    sizes = np.unique([*(round(_FIRST_SIZE * _GROWTH**step) for step in range(steps + 1)), n_trained])
+    right, tested = np.zeros((n, len(sizes))), np.zeros(n)
+    for _ in range(_REPEATS):
+        order = rng.permutation(n)
+        test = order[n_trained:]
+        tested[test] += 1
+        held_out = select_rows(features, test)
+        for column, size in enumerate(sizes.tolist()):
+            part = order[:size]
+            if len(np.unique(y[part])) == 1:  # nothing to train on
+                found = np.full(len(test), y[part[0]])
+            else:
+                found = clone(classifier).fit(select_rows(features, part), y[part]).predict(held_out)
+            right[test, column] += found == y[test]
+    return sizes, right, tested
 
-    @classmethod
-    def of(cls, classifier: Any, features: Any, y: NDArray[Any], rng: np.random.Generator) -> _Curve:
-        from sklearn.base import clone
 
-        n = len(y)
-        n_trained = n - max(1, round(_TESTED * n))
-        steps = int(math.log(n_trained / _FIRST_SIZE, _GROWTH))
-        sizes = np.unique([*(round(_FIRST_SIZE * _GROWTH**step) for step in range(steps + 1)), n_trained])
-        right, tested = np.zeros((n, len(sizes))), np.zeros(n)
-        for _ in range(_REPEATS):
-            order = rng.permutation(n)
-            test = order[n_trained:]
-            tested[test] += 1
-            held_out = select_rows(features, test)
-            for column, size in enumerate(sizes.tolist()):
-                part = order[:size]
-                if len(np.unique(y[part])) == 1:  # nothing to train on
-                    found = np.full(len(test), y[part[0]])
-                else:
-                    found = clone(classifier).fit(select_rows(features, part), y[part]).predict(held_out)
-                right[test, column] += found == y[test]
-        return cls(sizes, right, tested)
-
-    def compare(self, weak: Array, rng: np.random.Generator) -> LabelsSaved:
-        """Compare with a model that is right or wrong, 1 or 0, on each of the g items."""
-        n = len(weak)
-        curve, needed = self._needed(weak, np.ones(n))
-        draws = rng.multinomial(n, np.full(n, 1 / n), _DRAWS).astype(np.float64)
-        ends = np.array([self._needed(weak, weights)[1] for weights in draws])
-        low, high = np.quantile(ends, [0.025, 0.975], method="nearest")
-        return LabelsSaved(float(needed), float(low), float(high), float(weak.mean()), self.sizes, curve, n)
-
-    def _needed(self, weak: Array, weights: Array) -> tuple[Array, float]:
-        """Return the monotone curve, and where it reaches the accuracy of ``weak``, for weighted items."""
-        from sklearn.isotonic import IsotonicRegression
-
-        goal = float(weights @ weak / weights.sum())
-        raw = weights @ self.right / (weights @ self.tested)
-        curve = np.asarray(IsotonicRegression().fit_transform(np.arange(len(raw)), raw))
-        reached = np.flatnonzero(curve >= goal)
-        if not len(reached):
-            return curve, math.inf
-        at = int(reached[0])
-        if at == 0:
-            return curve, float(self.sizes[0])
-        logs, step = np.log(self.sizes), (goal - curve[at - 1]) / (curve[at] - curve[at - 1])
-        return curve, float(np.exp(logs[at - 1] + step * (logs[at] - logs[at - 1])))
+def _needed(sizes: NDArray[np.intp], curve: Array, goal: float) -> float:
+    """Return the size at which a monotone curve reaches the goal, interpolated; inf if it does not."""
+    at = int(np.searchsorted(curve, goal))
+    if at == len(curve):
+        return math.inf
+    step = slice(max(at - 1, 0), at + 1)
+    return float(np.exp(np.interp(goal, curve[step], np.log(sizes[step]))))

@@ -72,7 +72,7 @@ class RateDifference:
 
     def to_dict(self) -> dict[str, Any]:
         """Return all values for JSON."""
-        return _plain(asdict(self))
+        return {key: as_scalar(value) for key, value in asdict(self).items()}
 
     def sentence(self) -> str:
         """Return the difference as a sentence."""
@@ -156,7 +156,7 @@ class Rates(Tabular):
         """Return the rates as a table, with the differences and concerns as footnotes."""
         rows: list[tuple[Scalar, ...]] = []
         for r in self.rates:
-            names = (None if r.group is None else as_scalar(r.group), as_scalar(r.label))
+            names = (as_scalar(r.group), as_scalar(r.label))
             rows.append((*names, r.share, r.low, r.high, r.n_gold, r.n_effective, r.n_items))
         columns = ("group", "class", "share", "low", "high", "gold", "n_eff", "items")
         formats = ("", "", ".1%", ".1%", ".1%", ",d", ",.0f", ",d")
@@ -175,15 +175,7 @@ class Rates(Tabular):
         """Return all values for JSON."""
         return {
             "confidence": self.confidence,
-            "rates": [_plain(asdict(rate)) for rate in self.rates],
+            "rates": [{k: as_scalar(value) for k, value in asdict(rate).items()} for rate in self.rates],
             "differences": [difference.to_dict() for difference in self.differences],
             "concerns": list(self.concerns),
         }
-
-
-def _plain(values: dict[str, Any]) -> dict[str, Any]:
-    names = ("group", "label", "first", "second")
-    return {
-        key: as_scalar(value) if key in names and value is not None else value
-        for key, value in values.items()
-    }

@@ -10,7 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from flyingsquid._random import RandomState, read_random_state
-from flyingsquid._table import Scalar, Table, Tabular, as_scalar
+from flyingsquid._table import Table, Tabular, as_scalar
 from flyingsquid._values import format_value, is_integer
 from flyingsquid.analysis.comparison import differs_from
 from flyingsquid.analysis.items import read_items, read_votes
@@ -96,36 +96,19 @@ class Suggestions(Tabular):
 
     def table(self) -> Table:
         """Return one row per item."""
-        rows: list[tuple[Scalar, ...]] = [
-            (
-                s.item,
-                None if s.id is None else as_scalar(s.id),
-                as_scalar(s.label),
-                s.probability,
-                as_scalar(s.majority),
-                s.count,
-                s.score,
-                s.reason,
-            )
-            for s in self.suggestions
-        ]
         columns = ("item", "id", "label", "probability", "majority", "same votes", "score", "reason")
+        rows = tuple(tuple(each.values()) for each in self.to_dict()["suggestions"])
         notes = (
             "same votes: items with these votes. score: expected value of a gold label, relative to the "
             "largest one.",
         )
-        return Table(columns, tuple(rows), footnotes=notes, formats=("d", "", "", ".0%", "", ",d", ".2f", ""))
+        return Table(columns, rows, footnotes=notes, formats=("d", "", "", ".0%", "", ",d", ".2f", ""))
 
     def to_dict(self) -> dict[str, Any]:
         """Return all values for JSON."""
-        labels = ("id", "label", "majority")
         return {
             "suggestions": [
-                {
-                    key: as_scalar(value) if key in labels and value is not None else value
-                    for key, value in asdict(each).items()
-                }
-                for each in self.suggestions
+                {key: as_scalar(value) for key, value in asdict(each).items()} for each in self.suggestions
             ]
         }
 

@@ -36,8 +36,7 @@ _MOST_PASSES, _TOLERANCE, _LEAST_STEP = 50, 1e-7, 1e-6
 _NEGLIGIBLE_LOSS = 0.02
 
 
-@dataclass(frozen=True, slots=True)
-class Estimate:
+class Estimate(NamedTuple):
     """A number with its 95% interval."""
 
     value: float

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import astuple, dataclass, fields, replace
+from dataclasses import asdict, dataclass, fields, replace
 from math import log
 from typing import Any, Self
 
@@ -28,17 +28,8 @@ _CHUNK_CELLS = 1 << 21
 # Beyond what any fit gives; larger values in a file are refused.
 _LARGEST = 1e3
 _CONFUSION = "confusion_correction"
-_SCORES = (
-    "accuracy",
-    "accuracy_without",
-    "log_loss",
-    "log_loss_without",
-    "log_loss_change",
-    "majority_accuracy",
-    "gain",
-)
-
-
+_NOT_SCORES = ("n_gold", "is_representative")
+_SCORES = tuple(each.name for each in fields(GoldEffect) if each.name not in _NOT_SCORES)
 _FIELDS = {
     **dict.fromkeys(("of_posterior", "of_share"), finite(-_LARGEST, _LARGEST)),
     "gold": OBJECT,
@@ -145,14 +136,13 @@ class CorrectedFit(WeightedFit):
 
     def _extra_state(self) -> tuple[dict[str, Any], dict[str, NDArray[Any]]]:
         meta, arrays = super()._extra_state()
-        correction, effect = self.correction, self.by_gold.effect
+        correction = self.correction
         meta |= {
             "of_posterior": correction.of_posterior,
             "of_share": correction.of_share,
             "gold": {
-                "n_gold": effect.n_gold,
-                "is_representative": effect.is_representative,
-                **{name: list(astuple(getattr(effect, name))) for name in _SCORES},
+                name: list(value) if name in _SCORES else value
+                for name, value in asdict(self.by_gold.effect).items()
             },
         }
         arrays |= {"intercepts": correction.intercepts, "vote_corrections": correction.weights}
@@ -178,6 +168,7 @@ class CorrectedFit(WeightedFit):
             weights=read("vote_corrections", (m, k)),
             confusion=read(_CONFUSION, (k, k)) if _CONFUSION in state.arrays else None,
         )
-        estimates = {name: Estimate(*gold[name]) for name in _SCORES}
-        effect = GoldEffect(gold["n_gold"], is_representative=gold["is_representative"], **estimates)
-        return cls.of(plain, GoldCorrection(correction, effect))
+        effect: dict[str, Any] = {
+            name: Estimate(*gold[name]) if name in _SCORES else gold[name] for name in _GOLD_FIELDS
+        }
+        return cls.of(plain, GoldCorrection(correction, GoldEffect(**effect)))

@@ -160,7 +160,7 @@ def class_sums(codes: Codes, weights: NDArray[np.floating]) -> Array:
     sums = np.empty((n, n_classes))
     if isinstance(codes, csr_array) or n_classes > FEW_CLASSES:
         for block in blocks_of(n, max(1, _ONE_HOT_CELLS // max(m, n_classes))):
-            sums[block] = OneHot.of(codes[block], n_classes).class_sums(weights)
+            sums[block] = OneHot.of(codes[block], n_classes).class_sums(weights.astype(np.float64))
         return sums
     rows = max(1, min(n, _CHUNK_CELLS // m))
     buffer = np.empty((rows, m), weights.dtype)
