@@ -184,7 +184,7 @@ def solve_tables(
         confusion=found.tables,
         concerns=silent_sources_concern(moments),
         gold=gold,
-        silence_counts=found.silence_counts,
+        silence_counts=name == Decomposition.name,
         assessment=assessment,
     )
 
