@@ -202,16 +202,11 @@ def _inverse(values: Array, where: Mask) -> Array:
 
 def independence_of(moments: Moments, flags: SourceFlags, separation: Separation) -> FitTest | None:
     """Test sources of two classes from their counts; None if there are too few."""
-    fit = rank_one_fit(moments, flags, separation)
-    return None if fit is None else independence_test(fit)
-
-
-def rank_one_fit(moments: Moments, flags: SourceFlags, separation: Separation) -> ConditionalFit | None:
-    """Fit all pairs of sources at once, up to a common sign; None if the counts do not suffice."""
     try:
-        return fit_conditional(moments, flags, method="covariance", screen=0.0, separation=separation)
+        fit = fit_conditional(moments, flags, method="covariance", screen=0.0, separation=separation)
     except NotIdentifiableError:
         return None
+    return independence_test(fit)
 
 
 def independence_test(fit: ConditionalFit) -> FitTest | None:

@@ -71,11 +71,6 @@ class Structure:
     dropped: tuple[Edge, ...] = ()
     reason: str = ""
 
-    @classmethod
-    def without_edges(cls, reason: str) -> Structure:
-        """Return a structure without edges, with the reason why nothing could be learned."""
-        return cls({}, {}, None, None, (), reason)
-
 
 def learn_edges(moments: Moments, *, significance: float, max_edges: int | None = None) -> Structure:
     """Find the pairs of sources that depend on each other given the truth of one task.
@@ -97,7 +92,7 @@ def learn_edges(moments: Moments, *, significance: float, max_edges: int | None 
     readings = list(_readings(moments))
     usable = [reading for reading in readings if _is_usable(reading)]
     if not usable:
-        return Structure.without_edges(_describe_shortage(readings))
+        return Structure({}, {}, None, None, reason=_describe_shortage(readings))
     n_pairs = max(int(reading.candidates.sum()) // 2 for reading in usable)
     threshold = -float(ndtri(significance / 2 / n_pairs))
     found = [_search(reading, threshold) for reading in usable]
