@@ -144,10 +144,8 @@ def rarest_event(
 
     Parameters
     ----------
-    accuracies : array-like of shape (m,)
-        P(right | votes).
-    coverage : array-like of shape (m,), default=1.0
-        P(votes).
+    accuracies, coverage : array-like of shape (m,)
+        As in :func:`mean_parameters`.
     class_balance : array-like of shape (2,), default=(0.5, 0.5)
 
     Examples
@@ -227,12 +225,8 @@ def sampling_error_bound(
 
     Parameters
     ----------
-    n_items : float
-        n, the number of items.
-    n_sources : int
-        m, the number of sources.
-    a_min : float
-        The smallest ``|aᵢ|``.
+    n_items, n_sources, a_min : float
+        As in :func:`accuracy_error_bound`.
     dependent : bool, default=False
         Whether there are pairs of dependent sources. The second term is for these pairs only.
     abstain_rate : float or None, default=None
@@ -255,10 +249,8 @@ def lower_bound(n_items: float, n_sources: int, e_min: float) -> float:
 
     Parameters
     ----------
-    n_items : float
-        n, the number of items.
-    n_sources : int
-        m, the number of sources.
+    n_items, n_sources : float
+        As in :func:`accuracy_error_bound`.
     e_min : float
         As returned by :func:`covariance_floor`.
 
@@ -292,20 +284,14 @@ def window_error_bound(
     ----------
     window : float
         W, the number of items in the window.
-    n_sources : int
-        m, the number of sources.
-    a_min : float
-        The smallest ``|aᵢ|``.
+    n_sources, a_min, dependent, abstain_rate
+        As in :func:`sampling_error_bound`.
     drift : float
         Δ, the largest total variation between consecutive items, as returned by :func:`drift_of`.
     rarest : float
         α, as returned by :func:`rarest_event`.
     n_tables : int or None, default=None
         ``|C| + |S|``, the number of cliques and separators of the graph; None for independent sources, m + 1.
-    dependent : bool, default=False
-        As in :func:`sampling_error_bound`.
-    abstain_rate : float or None, default=None
-        As in :func:`sampling_error_bound`.
 
     Examples
     --------
@@ -404,14 +390,10 @@ def model_distance(error: float, e_min: float, n_statistics: int, *, divergence:
 
     Parameters
     ----------
-    error : float
-        ‖μ̂ - μ‖₂, or a bound on it.
-    e_min : float
-        As returned by :func:`covariance_floor`.
+    error, e_min, divergence : float
+        As in :func:`generalization_bound`.
     n_statistics : int
         k, the number of potentials of the model: m + 1 for m independent sources.
-    divergence : float, default=0.0
-        As in :func:`generalization_bound`.
 
     Examples
     --------
@@ -459,10 +441,8 @@ def tolerated_drift(epsilon: float, distance: float, vc_dimension: int) -> float
     ----------
     epsilon : float
         The excess error rate, in (0, 1].
-    distance : float
-        D^μ, as returned by :func:`model_distance`.
-    vc_dimension : int
-        d of the end model.
+    distance, vc_dimension
+        As in :func:`end_model_drift_bound`.
 
     Examples
     --------
@@ -482,10 +462,8 @@ def end_model_window(epsilon: float, drift: float, distance: float) -> int:
     ----------
     epsilon : float
         The excess error rate, in (0, 1].
-    drift : float
-        Δ^μ, as in :func:`end_model_drift_bound`; above 0.
-    distance : float
-        D^μ, as returned by :func:`model_distance`.
+    drift, distance : float
+        As in :func:`end_model_drift_bound`; the drift is above 0.
 
     Examples
     --------

@@ -29,23 +29,21 @@ def votes_of(codes: np.ndarray) -> fs.Votes:
 
 @pytest.mark.slow
 @pytest.mark.parametrize(
-    ("kind", "method", "n"),
+    ("kind", "n"),
     [
-        ("any", "em", 1_000),
-        ("any", "decomposition", 4_000),
-        ("crowd", "em", 1_000),
-        ("crowd", "agreement", 2_000),
-        ("sparse", "em", 1_000),
+        ("any", 1_000),
+        ("crowd", 1_000),
+        ("sparse", 1_000),
     ],
 )
-def test_estimates_are_near_the_truth_by_their_own_error(kind, method, n):
+def test_estimates_are_near_the_truth_by_their_own_error(kind, n):
     star, distances = star_of(kind), []
     for seed in range(20):
         votes = votes_of(star.sample(n, np.random.default_rng(seed))[0])
-        found = estimate_many_balance(fs.Moments.of(votes), EMVotes(votes), method, None)
-        assert found.is_usable
-        assert found.balance.sum() == pytest.approx(1)
-        distances.append(np.abs(found.balance - star.balance) / found.errors)
+        balance, errors = estimate_many_balance(fs.Moments.of(votes), EMVotes(votes), None)
+        assert errors.max() < 0.075
+        assert balance.sum() == pytest.approx(1)
+        distances.append(np.abs(balance - star.balance) / errors)
     assert 0.88 <= np.mean(np.array(distances) <= 1.96) <= 0.999
     assert np.mean(np.array(distances) <= 3) > 0.97
 

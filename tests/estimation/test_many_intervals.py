@@ -8,45 +8,13 @@ import numpy as np
 import pytest
 
 import flyingsquid as fs
-from flyingsquid.estimation.agreement import EMVotes
-from flyingsquid.estimation.errors import _Effect, agreement_errors, group_errors
-from flyingsquid.votes.codes import OneHot
+from flyingsquid.estimation.errors import group_errors
 from tests.oracle.many import ManyStar, crowd
 
 
 def drawn(n: int = 400) -> fs.Votes:
     rng = np.random.default_rng(0)
     return fs.Votes(ManyStar.random(rng, 5, 3).sample(n, rng)[0], (0, 1, 2))
-
-
-def test_what_an_item_moves_is_a_derivative():
-    votes, balance = drawn(100), np.array([0.5, 0.3, 0.2])
-    cast = OneHot.of(votes.codes, 3)
-    moves = _Effect.of(fs.Moments.of(votes), balance).of_votes(cast)
-    item, source, _ = cast.entries()
-
-    def accuracies(weights: np.ndarray) -> np.ndarray:
-        model = fs.LabelModel(method="agreement", class_balance=balance)
-        return model.fit(votes, sample_weight=weights).accuracies_
-
-    for row in range(0, 100, 9):
-        expected = np.zeros(5)
-        expected[source[item == row]] = moves[item == row]
-        step = 1e-4 * (np.arange(100) == row)
-        change = (accuracies(1 + step) - accuracies(1 - step)) / 2e-4
-        np.testing.assert_allclose(change, expected, atol=1e-8)
-
-
-def test_weights_are_repetitions():
-    votes, balance = drawn(), np.full(3, 1 / 3)
-    counts = np.random.default_rng(1).integers(1, 4, len(votes))
-    repeated = votes[np.repeat(np.arange(len(votes)), counts)]
-    weighed = agreement_errors(
-        fs.Moments.of(votes, sample_weight=counts), EMVotes(votes, counts, None), balance
-    )
-    np.testing.assert_allclose(
-        weighed, agreement_errors(fs.Moments.of(repeated), EMVotes(repeated), balance), rtol=1e-9
-    )
 
 
 def test_groups_give_the_error_of_a_mean():
@@ -122,7 +90,8 @@ def test_more_items_are_surer():
     short, long = (
         np.diff(fs.LabelModel(method="agreement").fit(drawn(n)).accuracies_interval_) for n in (400, 6_400)
     )
-    np.testing.assert_allclose(short / long, 4, rtol=0.35)
+    # The width falls by √16; ten groups determine each width to about a quarter.
+    assert 2 < np.mean(short) / np.mean(long) < 8
 
 
 def test_a_single_vote_has_no_interval():

@@ -215,7 +215,7 @@ def test_scores_are_the_loss_that_freeing_a_pair_saves():
     freed = used.copy()
     freed[4, 5] = freed[5, 4] = False
     saved = fit.loss - Residuals.of(centered, freed, fit.strength).loss
-    assert fit.scores[4, 5] ** 2 == pytest.approx(saved, rel=0.1)
+    assert fit.scores()[4, 5] ** 2 == pytest.approx(saved, rel=0.1)
 
 
 # ---------------------------------------------------------------------- sources that need care

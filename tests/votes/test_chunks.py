@@ -357,7 +357,7 @@ def test_what_a_method_refuses_anyway_is_said_first(options, message):
 @pytest.mark.parametrize(
     ("options", "has_intervals"),
     [
-        ({"method": "agreement"}, True), ({"method": "weighted"}, True), ({"method": "auto"}, True),
+        ({"method": "agreement"}, False), ({"method": "weighted"}, True), ({"method": "auto"}, True),
         ({"method": "em"}, False), ({"method": "decomposition"}, False),
         ({"method": "one_vs_rest"}, False),
     ],

@@ -37,14 +37,7 @@ def resolve_balance(
     if isinstance(class_balance, str) and class_balance == "uniform":
         return np.full(n_classes, 1 / n_classes)
     wanted = f"one probability for each of the classes {', '.join(map(repr, classes[:8]))}"
-    if isinstance(class_balance, str):
-        raise OptionError(
-            f"`class_balance` must be 'uniform', 'estimate' or {wanted}; got {format_value(class_balance)}."
-        )
-    try:
-        balance = np.asarray(class_balance, dtype=np.float64)
-    except (TypeError, ValueError, OverflowError) as error:
-        raise OptionError(f"`class_balance` must be {wanted}; got {format_value(class_balance)}.") from error
+    balance = _numbers(class_balance, f"'uniform', 'estimate' or {wanted}")
     if balance.shape != (n_classes,):
         raise OptionError(f"`class_balance` must be {wanted}; got shape {balance.shape}.")
     if not (np.isfinite(balance).all() and (balance >= _RAREST).all()):
@@ -52,7 +45,7 @@ def resolve_balance(
             f"`class_balance` must consist of probabilities >= {_RAREST:g}; got {balance.tolist()}. Leave "
             "out classes that cannot occur."
         )
-    if abs(balance.sum() - 1) > _SUM_TOLERANCE:
+    if not _sums_to_1(balance):
         raise OptionError(
             f"`class_balance` must sum to 1; got {balance.tolist()}, which sums to {balance.sum():.6g}."
         )
@@ -82,7 +75,9 @@ def resolve_task_balance(class_balance: Any, classes: tuple[Label, ...], n_tasks
     task. An array (K,) * D, or flat with the last task fastest, is the joint table of all tasks.
     """
     class_balance = _in_class_order(class_balance, classes)
-    values = None if class_balance is None or isinstance(class_balance, str) else _numbers(class_balance)
+    values = None
+    if class_balance is not None and not isinstance(class_balance, str):
+        values = _numbers(class_balance, "an array of numbers")
     if n_tasks == 1 or values is None or values.shape == (len(classes),):
         return TaskBalance((resolve_balance(class_balance, classes),) * n_tasks)
     n_classes = len(classes)
@@ -112,13 +107,11 @@ def _in_class_order(class_balance: Any, classes: tuple[Label, ...]) -> Any:
     return [class_balance[label] for label in classes]
 
 
-def _numbers(class_balance: Any) -> NDArray[np.float64]:
+def _numbers(class_balance: Any, wanted: str) -> NDArray[np.float64]:
     try:
         return np.asarray(class_balance, np.float64)
     except (TypeError, ValueError, OverflowError) as error:
-        raise OptionError(
-            f"`class_balance` must be an array of numbers; got {format_value(class_balance)}."
-        ) from error
+        raise OptionError(f"`class_balance` must be {wanted}; got {format_value(class_balance)}.") from error
 
 
 def _sums_to_1(values: NDArray[np.float64]) -> bool:
@@ -219,10 +212,8 @@ def _scores(fit: ConditionalFit) -> tuple[Array, float]:
 def centered_rows(votes: Votes, mean: Array) -> Array:
     """Return signed votes minus their means, shape (n, m)."""
     codes = votes.to_dense().codes
-    signed = np.where(
-        codes < 0, 0, 2 * codes - 1
-    )  # small integers, because floats take eight times the memory
-    return np.asarray(signed - mean)
+    # Small integers, because floats take eight times the memory.
+    return np.asarray(np.where(codes < 0, 0, 2 * codes - 1) - mean)
 
 
 def rank_one_influence(rows: Array, fit: ConditionalFit, share: Array | None = None) -> Array:
@@ -289,6 +280,5 @@ def _triples(values: Array, groups: NDArray[np.intp]) -> Array:
 
 def _newton(p1: Array, p2: Array, p3: Array) -> Array:
     """Return the sum over triples of products, from sums of powers."""
-    return np.asarray(
-        (p1 * (p1 * p1 - 3 * p2) + 2 * p3) / 6
-    )  # a product, because a power takes ten times as long
+    # A product, because a power takes ten times as long.
+    return np.asarray((p1 * (p1 * p1 - 3 * p2) + 2 * p3) / 6)

@@ -262,37 +262,44 @@ def fit_binary(evidence: Evidence, balance: Balance, options: Options) -> Binary
         route = method if needed else "covariance"
         conditional = _try_conditional(evidence, flags, route, options, needed=needed)
     settled, estimate, note = _choose_balance(balance, evidence, conditional)
-    if conditional is not None and method in CONDITIONAL:
-        return _finish_conditional(conditional, signed, flags, evidence.related, settled, estimate, note)
-    fit = fit_symmetric(
-        evidence.moments,
-        signed,
-        flags,
-        settled,
-        method=method,
-        anchors=options.anchors,
-        screen=options.screen,
-        triplets=options.triplets,
-        separation=evidence.related,
-        preference=evidence.preference,
-    )
-    capped = options.cliques != "linear"
-    tables, clipped = vote_tables(fit.accuracies, signed.rates, settled, signed.n_items, capped=capped)
-    # A one-sided source does not have symmetric errors, so its accuracy is the one that its table implies.
-    accuracies = np.where(flags.one_sided, _implied(tables, settled), fit.accuracies)
+    is_conditional = method in CONDITIONAL
+    if conditional is not None and is_conditional:
+        used, skipped = conditional.triplets_used, conditional.triplets_skipped
+        unidentified = (conditional.strength == 0) & (conditional.centered.variance > 0)
+        latent = conditional.latent(float(settled[1] - settled[0]))
+        tables, clipped = conditional_tables(latent, signed.rates, settled, signed.n_items)
+        accuracies = _implied(tables, settled)
+    else:
+        fit = fit_symmetric(
+            evidence.moments,
+            signed,
+            flags,
+            settled,
+            method=method,
+            anchors=options.anchors,
+            screen=options.screen,
+            triplets=options.triplets,
+            separation=evidence.related,
+            preference=evidence.preference,
+        )
+        used, skipped, unidentified = fit.triplets_used, fit.triplets_skipped, fit.unidentified
+        capped = options.cliques != "linear"
+        tables, clipped = vote_tables(fit.accuracies, signed.rates, settled, signed.n_items, capped=capped)
+        # A one-sided source does not have symmetric errors: its accuracy is the one that its table implies.
+        accuracies = np.where(flags.one_sided, _implied(tables, settled), fit.accuracies)
     return BinaryFit(
         balance=settled,
         balance_estimate=estimate,
         balance_note=note,
         mean_parameters=accuracies,
         tables=tables,
-        weights=vote_weights(tables, absence_counts=False),
+        weights=vote_weights(tables, absence_counts=is_conditional),
         flags=flags,
-        unidentified=fit.unidentified,
+        unidentified=unidentified,
         clipped=clipped,
-        triplets_used=fit.triplets_used,
-        triplets_skipped=fit.triplets_skipped,
-        conditional=None,
+        triplets_used=used,
+        triplets_skipped=skipped,
+        conditional=conditional if is_conditional else None,
         separation=evidence.related,
     )
 
@@ -311,34 +318,6 @@ def _try_conditional(
         if needed:
             raise
         return None
-
-
-def _finish_conditional(
-    fit: ConditionalFit,
-    signed: SignedMoments,
-    flags: SourceFlags,
-    separation: Separation,
-    balance: Array,
-    estimate: BalanceEstimate | None,
-    note: str,
-) -> BinaryFit:
-    expected = float(balance[1] - balance[0])
-    tables, clipped = conditional_tables(fit.latent(expected), signed.rates, balance, signed.n_items)
-    return BinaryFit(
-        balance=balance,
-        balance_estimate=estimate,
-        balance_note=note,
-        mean_parameters=_implied(tables, balance),
-        tables=tables,
-        weights=vote_weights(tables, absence_counts=True),
-        flags=flags,
-        unidentified=(fit.strength == 0) & (fit.centered.variance > 0),
-        clipped=clipped,
-        triplets_used=fit.triplets_used,
-        triplets_skipped=fit.triplets_skipped,
-        conditional=fit,
-        separation=separation,
-    )
 
 
 def _choose_balance(

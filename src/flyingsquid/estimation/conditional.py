@@ -30,7 +30,7 @@ _SWEEPS = 30
 _NEWTON_STEPS = 12
 
 
-def fit_rank_one(covariance: Array, weights: Array, start: Array) -> Array:
+def fit_rank_one(covariance: Array, weights: Array, start: Array, tolerance: float = 0.0) -> Array:
     """Minimize Σᵢ<ⱼ Wᵢⱼ(Cᵢⱼ - bᵢbⱼ)² over b, shape (m,).
 
     Parameters
@@ -39,6 +39,8 @@ def fit_rank_one(covariance: Array, weights: Array, start: Array) -> Array:
         A weight of 0 leaves a pair out; diagonals are not read.
     start : array of shape (m,)
         Starting point. The signs of the result are those of the start unless the data contradict them.
+    tolerance : float, default=0.0
+        Largest error, as a share of the largest bᵢ, at which the result is returned without Newton steps.
 
     Notes
     -----
@@ -57,6 +59,8 @@ def fit_rank_one(covariance: Array, weights: Array, start: Array) -> Array:
         strength = weights @ b**2
         update = np.divide(pull @ b, strength, out=np.zeros_like(b), where=strength > 0)
         b = (b + update) / 2
+        if np.abs(update - b).max() <= tolerance * np.abs(b).max():
+            return b
     loss = _loss(covariance, weights, b)
     for _ in range(_NEWTON_STEPS):
         try:

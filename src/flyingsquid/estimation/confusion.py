@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from dataclasses import dataclass
 
 import numpy as np
@@ -65,84 +64,32 @@ _TRIPLES_A_CLASS = 10.0
 _MOST_NAMED = 6
 
 
-@dataclass(frozen=True, slots=True)
-class ManyBalance:
-    """Estimate of P(Y = k) from votes.
+def estimate_many_balance(moments: Moments, over: EMVotes, gold: ManyGold | None) -> tuple[Array, Array]:
+    """Estimate P(Y = k) by passes over the votes until they converge.
 
-    Attributes
-    ----------
-    balance : array of shape (K,)
-    errors : array of shape (K,)
-        Standard errors, infinite if unknown.
-    from_gold : bool
-        Whether gold labels were used.
+    Returns
+    -------
+    balance, errors : arrays of shape (K,)
+        The estimate and its standard errors, which are infinite if there are too few votes.
     """
-
-    balance: Array
-    errors: Array
-    from_gold: bool = False
-
-    @property
-    def is_usable(self) -> bool:
-        """True if no class has a standard error above 0.075."""
-        return bool(self.errors.max() <= _TOO_WIDE)
-
-    def settled(self, classes: tuple[Label, ...]) -> tuple[Array, str]:
-        """Return the balance to use and its origin, for messages."""
-        if not self.is_usable:
-            uniform = np.full(len(classes), 1 / len(classes))
-            return uniform, f"uniform, because the votes do not determine it (P ± {self.errors.max():.2g})"
-        origin = "votes and gold labels" if self.from_gold else "votes"
-        named = [
-            f"{label} {p:.3f} ± {error:.2g}"
-            for label, p, error in zip(classes, self.balance, self.errors, strict=True)
-        ]
-        more = f" and {len(named) - _MOST_NAMED} more" if len(named) > _MOST_NAMED else ""
-        return self.balance, f"estimated from {origin}: {', '.join(named[:_MOST_NAMED])}{more}"
-
-
-def estimate_many_balance(moments: Moments, over: EMVotes, method: str, gold: ManyGold | None) -> ManyBalance:
-    """Estimate P(Y = k) by passes over the votes; by three views first for ``method="decomposition"``."""
     n_classes = moments.n_classes
+    uniform = np.full(n_classes, 1 / n_classes)
     if over.votes is None or _count_supported_classes(over, gold) < n_classes:
-        return ManyBalance(np.full(n_classes, 1 / n_classes), np.full(n_classes, np.inf))
-    if method == "decomposition":
-        try:
-            found = _with_errors(moments, over, gold, lambda *part: by_views(*part)[1])
-        except NotIdentifiableError:  # fewer items may not determine what all items barely determine
-            found = None
-        if found is not None and found.is_usable:
-            return found
-    whole = _iterate_to_convergence(moments, over, gold)
+        return uniform, np.full(n_classes, np.inf)
+    start = Refined(agreement_tables(moments, gold), uniform)
+    whole = _iterate_to_convergence(over, gold, start)
 
-    def refit(moments: Moments, over: EMVotes, gold: ManyGold | None) -> Array:
-        return _iterate_to_convergence(moments, over, gold, whole).balance
-
-    return _with_errors(moments, over, gold, refit)
-
-
-def _with_errors(
-    moments: Moments,
-    over: EMVotes,
-    gold: ManyGold | None,
-    balance_of: Callable[[Moments, EMVotes, ManyGold | None], Array],
-) -> ManyBalance:
     def without_a_group(rows: NDArray[np.intp]) -> Array:
         part = over.select(rows)
-        return balance_of(Moments.of(part.votes, sample_weight=part.weights), part, part.gold)
+        return _iterate_to_convergence(part, part.gold, whole).balance
 
-    balance = balance_of(moments, over, gold)
     # Ten groups may agree by chance, but votes are never more informative than gold labels of all items.
-    least = np.sqrt(balance * (1 - balance) / float(moments.n_items))
-    n_items = 0 if over.votes is None else over.votes.n_items
-    return ManyBalance(balance, np.maximum(group_errors(without_a_group, n_items), least), gold is not None)
+    least = np.sqrt(whole.balance * (1 - whole.balance) / float(moments.n_items))
+    return whole.balance, np.maximum(group_errors(without_a_group, over.votes.n_items), least)
 
 
-def _iterate_to_convergence(
-    moments: Moments, over: EMVotes, gold: ManyGold | None, start: Refined | None = None
-) -> Refined:
-    uniform = np.full(moments.n_classes, 1 / moments.n_classes)
-    at = Refined(agreement_tables(moments, gold), uniform) if start is None else start
+def _iterate_to_convergence(over: EMVotes, gold: ManyGold | None, start: Refined) -> Refined:
+    at = start
     for _ in range(_ROUNDS):
         before = at.balance
         at = refine(over, at.tables, at.balance, learn_balance=True, passes=10, gold=gold)
@@ -153,17 +100,29 @@ def _iterate_to_convergence(
 
 def _count_supported_classes(over: EMVotes, gold: ManyGold | None) -> float:
     """Return the largest number of classes whose balance the informative items can determine."""
-    if gold is None or over.known is None:
-        return _triples(over) / _TRIPLES_A_CLASS
-    return _triples(over) + float((over.known >= 0).sum())
-
-
-def _triples(over: EMVotes) -> float:
-    """Return the number of items with at least three votes."""
     if over.votes is None:
         return 0.0
     voted = item_votes(over.votes.codes).cast >= 3
-    return float(voted.sum() if over.weights is None else np.asarray(over.weights)[voted].sum())
+    triples = float(voted.sum() if over.weights is None else np.asarray(over.weights)[voted].sum())
+    if gold is None or over.known is None:
+        return triples / _TRIPLES_A_CLASS
+    return triples + float((over.known >= 0).sum())
+
+
+def _usable_balance(
+    moments: Moments, over: EMVotes, gold: ManyGold | None, classes: tuple[Label, ...]
+) -> tuple[Array, str]:
+    """Return the estimated balance, or a uniform one if it is too uncertain, and its origin, for messages."""
+    balance, errors = estimate_many_balance(moments, over, gold)
+    if errors.max() > _TOO_WIDE:
+        uniform = np.full(len(classes), 1 / len(classes))
+        return uniform, f"uniform, because the votes do not determine it (P ± {errors.max():.2g})"
+    origin = "votes" if gold is None else "votes and gold labels"
+    named = [
+        f"{label} {p:.3f} ± {error:.2g}" for label, p, error in zip(classes, balance, errors, strict=True)
+    ]
+    more = f" and {len(named) - _MOST_NAMED} more" if len(named) > _MOST_NAMED else ""
+    return balance, f"estimated from {origin}: {', '.join(named[:_MOST_NAMED])}{more}"
 
 
 @dataclass(frozen=True, slots=True)
@@ -176,10 +135,6 @@ class ManyFit:
     balance_note : origin of the balance, for messages
     tables : ConfusionTables
         P(vote = v | Y = k), no vote last.
-    silence_counts : bool
-        Whether a missing vote is evidence about the truth.
-    method : str
-        The method that was used.
     silent : mask of shape (m,)
         Sources that never vote.
     learned_balance : bool
@@ -189,8 +144,6 @@ class ManyFit:
     balance: Array
     balance_note: str
     tables: ConfusionTables
-    silence_counts: bool
-    method: str
     silent: NDArray[np.bool_]
     learned_balance: bool = False
 
@@ -231,13 +184,37 @@ def fit_many(
             "At least one source must vote; all sources abstain on all "
             f"{format_count(moments.n_items, 'item')}."
         )
-    if screen is None:
-        return _fit_native(moments, balance, method, over, gold, silent)
-    given, note = _initial_balance(
-        moments, balance if isinstance(balance, np.ndarray) else None, method, None
-    )
-    tables = ConfusionTables.of(fit_one_vs_rest(moments, given, method=method, screen=screen))
-    return ManyFit(given, note, tables, False, method, silent)
+    if over.votes is None and (method in ("em", "decomposition") or isinstance(balance, str)):
+        what = f'method="{method}"' if method != "agreement" else 'class_balance="estimate"'
+        raise OptionError(
+            f"{what} needs the votes themselves, and only counts are available; call fit(votes)."
+        )
+    given, note = (balance, "as given") if isinstance(balance, np.ndarray) else (None, "")
+    if isinstance(balance, str):
+        given, note = _usable_balance(moments, over, gold, moments.classes)
+    if method == "decomposition":
+        tables, settled = by_views(moments, over, gold)
+        if given is None:
+            note = "by three views" if gold is None else "by three views and gold labels"
+        else:
+            settled = given
+        return ManyFit(settled, note, ConfusionTables.of(tables), silent, given is None)
+    settled = given
+    if settled is None:
+        settled, note = _default_balance(moments, method, gold)
+    if screen is not None:
+        tables = fit_one_vs_rest(moments, settled, method=method, screen=screen)
+        return ManyFit(settled, note, ConfusionTables.of(tables), silent)
+    cells = moments.n_sources * moments.n_classes**2
+    if method == "agreement" and cells > LIMITS.get().dense_table_cells:
+        return ManyFit(settled, note, sparse_agreement_tables(moments, gold), silent)
+    tables, learn = agreement_tables(moments, gold), False
+    if method == "em":
+        learn = given is None and not (gold is not None and _is_mostly_one_sided(moments))
+        tables, settled = refine(over, tables, settled, learn_balance=learn, gold=gold)
+    if learn:
+        note = "by the labels of ten passes over the votes" + (", gold labels among them" if gold else "")
+    return ManyFit(settled, note, ConfusionTables.of(with_coverage(tables, moments)), silent, learn)
 
 
 def is_huge(moments: Moments) -> bool:
@@ -257,51 +234,8 @@ def require_dense(moments: Moments, balance: Balance, method: str) -> None:
     )
 
 
-def _fit_native(
-    moments: Moments,
-    balance: Balance,
-    method: str,
-    over: EMVotes,
-    gold: ManyGold | None,
-    silent: NDArray[np.bool_],
-) -> ManyFit:
-    given = balance if isinstance(balance, np.ndarray) else None
-    if over.votes is None and (method != "agreement" or isinstance(balance, str)):
-        what = f'method="{method}"' if method != "agreement" else 'class_balance="estimate"'
-        raise OptionError(
-            f"{what} needs the votes themselves, and only counts are available; call fit(votes)."
-        )
-    origin = ""
-    if isinstance(balance, str):
-        given, origin = estimate_many_balance(moments, over, method, gold).settled(moments.classes)
-    if method == "decomposition":
-        tables, settled = by_views(moments, over, gold)
-        note = "by three views" if gold is None else "by three views and gold labels"
-        if given is not None:
-            settled, note = given, origin or "as given"
-        return ManyFit(settled, note, ConfusionTables.of(tables), True, method, silent, given is None)
-    settled, note = _initial_balance(moments, given, method, gold)
-    cells = moments.n_sources * moments.n_classes**2
-    if method == "agreement" and cells > LIMITS.get().dense_table_cells:
-        sparse = sparse_agreement_tables(moments, gold)
-        return ManyFit(settled, origin or note, sparse, False, method, silent)
-    tables, learn = agreement_tables(moments, gold), False
-    if method == "em":
-        learn = given is None and not (gold is not None and _is_mostly_one_sided(moments))
-        refined = refine(over, tables, settled, learn_balance=learn, gold=gold)
-        tables, settled = refined.tables, refined.balance
-    if learn:
-        note = "by the labels of ten passes over the votes" + (", gold labels among them" if gold else "")
-    full = ConfusionTables.of(with_coverage(tables, moments))
-    return ManyFit(settled, origin or note, full, False, method, silent, learn)
-
-
-def _initial_balance(
-    moments: Moments, given: Array | None, method: str, gold: ManyGold | None
-) -> tuple[Array, str]:
-    """Return the balance to start from, and its origin."""
-    if given is not None:
-        return given, "as given"
+def _default_balance(moments: Moments, method: str, gold: ManyGold | None) -> tuple[Array, str]:
+    """Return the balance to start from if none was given, and its origin."""
     uniform = np.full(moments.n_classes, 1 / moments.n_classes)
     if gold is None:
         return uniform, "uniform, the default of the method"

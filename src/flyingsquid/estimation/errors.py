@@ -8,7 +8,6 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.special import stdtrit
 
-from flyingsquid.estimation.agreement import PRIOR_RIGHT, PRIOR_VOTES, EMVotes, sparse_agreement_tables
 from flyingsquid.estimation.balance import rank_one_influence, skewness_influence
 from flyingsquid.estimation.binary import BinaryFit
 from flyingsquid.estimation.conditional import ConditionalFit
@@ -17,7 +16,6 @@ from flyingsquid.estimation.sources import SignedMoments
 from flyingsquid.estimation.symmetric import accuracies_from_balance, has_few_own_groups, triplet_pairs
 from flyingsquid.estimation.triplets import Pairs, roots, strongest_partners
 from flyingsquid.moments import Moments
-from flyingsquid.votes.codes import OneHot
 
 Array = NDArray[np.float64]
 _DRAWN_ROWS = 20_000
@@ -167,73 +165,6 @@ def draw_votes(tables: Array, balance: Array) -> tuple[Array, NDArray[np.intp]]:
 
 
 GROUPS = 10
-
-_CHUNK_CELLS = 1 << 22
-
-
-def agreement_errors(moments: Moments, over: EMVotes, balance: Array) -> Array:
-    """Return standard errors of accuracies by agreement, shape (m,), if the balance was not estimated.
-
-    NaN for a source with fewer than two votes.
-    """
-    m = moments.n_sources
-    if over.votes is None:
-        return np.full(m, np.nan)
-    effect = _Effect.of(moments, balance)
-    n_classes, votes = moments.n_classes, over.votes
-    share = np.ones(votes.n_items) if over.weights is None else np.asarray(over.weights, np.float64)
-    total, squares = np.zeros(m), np.zeros(m)
-    rows = max(1, _CHUNK_CELLS // max(m, n_classes))
-    for start in range(0, votes.n_items, rows):
-        cast = OneHot.of(votes.codes[start : start + rows], n_classes)
-        moves = effect.of_votes(cast)
-        item, source, _ = cast.entries()
-        counts = share[start : start + rows][item]
-        total += np.bincount(source, counts * moves, minlength=m)
-        squares += np.bincount(source, counts * moves**2, minlength=m)
-    times = np.asarray(moments.vote_counts, np.float64).sum(axis=1)
-    variance = np.maximum(squares - total**2 / share.sum(), 0.0)
-    with np.errstate(divide="ignore", invalid="ignore"):
-        return np.where(times > 1, np.sqrt(variance * times / (times - 1)), np.nan)
-
-
-class _Effect:
-    """Effect of one vote on the accuracy of its source, directly and through other votes on the item.
-
-    With F[v, k] the expected votes v on items of class k, and R[k] their sum over v, the accuracy is
-    Σ π_k F[k, k]/R[k]. A vote v on an item with t_k other votes for class k moves F[v, k] by
-    s_k + (c/(T + 4))(t_k - τ s_k), where s is its spread over the classes, c the votes v of the source, T the
-    other votes on the same items, and τ = Σ t_k.
-    """
-
-    def __init__(self, direct: Array, by_met: Array, right: Array, slope: Array) -> None:
-        self.direct, self.by_met, self.right, self.slope = direct, by_met, right, slope
-
-    @classmethod
-    def of(cls, moments: Moments, balance: Array) -> _Effect:
-        tables, others = sparse_agreement_tables(moments), moments.sparse_others_votes()
-        m, n_classes = moments.n_sources, moments.n_classes
-        met = others.by_vote() + PRIOR_VOTES
-        by_met = np.asarray(moments.vote_counts, np.float64) / met
-        right = balance / tables.totals  # of F[v, v]
-        slope = right * tables.right()  # of R[k], with its sign reversed
-        wrong = (1 - PRIOR_RIGHT) / (n_classes - 1)
-        source, vote, label, count = others.entries()
-        spread = np.bincount(vote * m + source, count * slope[source, label], minlength=n_classes * m)
-        lost = spread.reshape(n_classes, m).T + PRIOR_VOTES * (
-            wrong * slope.sum(axis=1, keepdims=True) + (PRIOR_RIGHT - wrong) * slope
-        )
-        won = right * (others.right() + PRIOR_VOTES * PRIOR_RIGHT)
-        return cls((won - lost) / met, by_met, right, slope)
-
-    def of_votes(self, cast: OneHot) -> Array:
-        """Return the effect of each vote, in the order of ``cast.entries()``."""
-        item, source, vote = cast.entries()
-        lost, gained = cast.other_votes(self.slope)
-        others = cast.n_votes[item] - 1
-        direct = self.direct[source, vote]
-        met = self.right[source, vote] * gained - lost - others * direct
-        return np.asarray(direct + self.by_met[source, vote] * met)
 
 
 def group_errors(refit: Callable[[NDArray[np.intp]], Array], n_items: int) -> Array:

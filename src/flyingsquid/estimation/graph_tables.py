@@ -68,23 +68,20 @@ class TaskViews:
         return self.tables[[self.columns.index(i) for i in sources]]
 
 
-@dataclass(frozen=True, slots=True)
-class _Place:
-    """Sources around a task, and which of them may depend on each other given its truth."""
+def _list_places(
+    votes: Votes, graph: DependencyGraph, task: int, voting: NDArray[np.bool_]
+) -> list[tuple[tuple[int, ...], NDArray[np.intp]]]:
+    """Return the sources of the task, then those with its neighbors; each only if it has three groups.
 
-    columns: tuple[int, ...]
-    groups: NDArray[np.intp]
-
-
-def _list_places(votes: Votes, graph: DependencyGraph, task: int, voting: NDArray[np.bool_]) -> list[_Place]:
-    """Return the sources of the task, then those with its neighbors; each only if it has three groups."""
+    Each is a pair of sources and their groups, which may depend on each other given the truth of the task.
+    """
     own = graph.sources_of(task)
-    places = [_Place(own, graph._groups[list(own)])]
+    places = [(own, graph._groups[list(own)])]
     near = [i for other in graph.neighbors(task) for i in graph.sources_of(other)]
     if near:
         columns = tuple(sorted((*own, *near)))
-        places.append(_Place(columns, graph._separated_by(task)[list(columns)]))
-    sizes = [len(np.unique(place.groups[voting[list(place.columns)]])) for place in places]
+        places.append((columns, graph._separated_by(task)[list(columns)]))
+    sizes = [len(np.unique(groups[voting[list(columns)]])) for columns, groups in places]
     if max(sizes) < _ENOUGH_GROUPS:
         raise NotIdentifiableError(
             f"{_format_location(votes, graph, task)}: `graph` must leave at least three groups of sources "
@@ -117,17 +114,16 @@ def fit_task(
     """
     own = graph.sources_of(task)
     failure: NotIdentifiableError | None = None
-    for place in _list_places(votes, graph, task, voting):
-        inside = votes if len(place.columns) == votes.n_sources else votes.of_sources(place.columns)
+    for columns, groups in _list_places(votes, graph, task, voting):
+        inside = votes if len(columns) == votes.n_sources else votes.of_sources(columns)
         try:
-            is_own = np.isin(place.columns, own)
-            views = three_views(inside, sample_weight, place.groups, is_own, instead=_INSTEAD)
+            views = three_views(inside, sample_weight, groups, np.isin(columns, own), instead=_INSTEAD)
         except NotIdentifiableError as error:
             failure = failure or error
             continue
         silence = np.maximum(1 - views.tables.sum(axis=2, keepdims=True), 0.0)
         tables = np.concatenate([views.tables, silence], axis=2)
-        return TaskViews(place.columns, place.groups, tables, views.balance)
+        return TaskViews(columns, groups, tables, views.balance)
     agreeing = None
     if method != "decomposition":
         agreeing = _by_agreement(votes, sample_weight, graph, task, voting, spare=method == "em_if_dense")

@@ -8,7 +8,6 @@ anchor or by "better than random on average" (Fu et al. 2020, appendix C.1.5).
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from typing import NoReturn
 
 import numpy as np
 from numpy.typing import NDArray
@@ -189,21 +188,13 @@ def orient(
     open_ = (result == 0) & counted
     if magnitudes[open_].sum() > _MOST_OPEN * magnitudes[counted].sum():
         members = np.flatnonzero(open_ & (magnitudes > 0))
-        _raise_undetermined(signs * magnitudes * open_, members, standard_error, names)
+        accuracies = signs * magnitudes * open_
+        raise NotIdentifiableError(
+            f"The votes do not determine which of {format_count(len(members), 'source')} are better than "
+            f"random: their accuracies sum to {accuracies.sum():.3g} ± {standard_error(accuracies):.2g}. "
+            f"Pass signs={{{format_value(names[members[0]])}: +1}} for a source that you trust, or add items."
+        )
     return result
-
-
-def _raise_undetermined(
-    accuracies: Array,
-    members: NDArray[np.intp],
-    standard_error: Callable[[Array], float],
-    names: tuple[str, ...],
-) -> NoReturn:
-    raise NotIdentifiableError(
-        f"The votes do not determine which of {format_count(len(members), 'source')} are better than "
-        f"random: their accuracies sum to {accuracies.sum():.3g} ± {standard_error(accuracies):.2g}. Pass "
-        f"signs={{{format_value(names[members[0]])}: +1}} for a source that you trust, or add items."
-    )
 
 
 def _orient_by_anchors(

@@ -41,6 +41,8 @@ _MEDIAN_OF_NORMAL = 0.6745  # of |z|
 # of its time (800 sources).
 _MOST_FOR_TRIPLETS = 200
 _MOST_STEPS = 300
+# Two fits with the same free pairs are the same if no b differs by more than this share.
+_SAME_FIT = 1e-5
 
 
 @dataclass(frozen=True, slots=True)
@@ -69,11 +71,6 @@ class Structure:
     dropped: tuple[Edge, ...] = ()
     reason: str = ""
 
-    @classmethod
-    def without_edges(cls, reason: str) -> Structure:
-        """Return a structure without edges, with the reason why nothing could be learned."""
-        return cls({}, {}, None, None, (), reason)
-
 
 def learn_edges(moments: Moments, *, significance: float, max_edges: int | None = None) -> Structure:
     """Find the pairs of sources that depend on each other given the truth of one task.
@@ -95,14 +92,14 @@ def learn_edges(moments: Moments, *, significance: float, max_edges: int | None 
     readings = list(_readings(moments))
     usable = [reading for reading in readings if _is_usable(reading)]
     if not usable:
-        return Structure.without_edges(_describe_shortage(readings))
+        return Structure({}, {}, None, None, reason=_describe_shortage(readings))
     n_pairs = max(int(reading.candidates.sum()) // 2 for reading in usable)
     threshold = -float(ndtri(significance / 2 / n_pairs))
     found = [_search(reading, threshold) for reading in usable]
-    fits = [fit for fit, _ in found]
-    scores = np.mean([fit.scores / _misfit(fit, moments.n_classes) for fit in fits], axis=0)
+    fits = [fit for fit, _, _ in found]
+    scores = np.mean([scores / _misfit(fit, scores, moments.n_classes) for fit, scores, _ in found], axis=0)
     correlations = np.mean([fit.correlations for fit in fits], axis=0)
-    chosen = np.any([edges for _, edges in found], axis=0) & (np.abs(scores) >= threshold)
+    chosen = np.any([edges for _, _, edges in found], axis=0) & (np.abs(scores) >= threshold)
     varies = np.any([reading.candidates.any(axis=1) for reading in usable], axis=0)
     by_edge = {edge: float(scores[edge]) for edge in _ordered(scores, chosen)}
     kept, dropped = select_edges(by_edge, varies)
@@ -117,13 +114,13 @@ def learn_edges(moments: Moments, *, significance: float, max_edges: int | None 
     )
 
 
-def _misfit(fit: Residuals, n_classes: int) -> float:
+def _misfit(fit: Residuals, scores: Array, n_classes: int) -> float:
     """Return the ratio of the scores of fitted pairs to noise; it is 1 for two classes."""
-    scores = np.abs(fit.scores[np.triu(fit.used, 1)])
-    scores = scores[scores > 0]
-    if n_classes == 2 or not len(scores):
+    sizes = np.abs(scores[np.triu(fit.used, 1)])
+    sizes = sizes[sizes > 0]
+    if n_classes == 2 or not len(sizes):
         return 1.0
-    return max(1.0, float(np.median(scores)) / _MEDIAN_OF_NORMAL)
+    return max(1.0, float(np.median(sizes)) / _MEDIAN_OF_NORMAL)
 
 
 # ---------------------------------------------------------------------- readings
@@ -140,11 +137,15 @@ class _Reading:
         Pairs of sources that both vary.
     fitted : mask of shape (m, m)
         Pairs that b may be fitted to: identical columns agree regardless of their accuracy.
+    signs, groups : arrays of shape (m,)
+        Signs of b, up to one flip for each group of sources that agree beyond chance.
     """
 
     centered: CenteredMoments
     candidates: Mask
     fitted: Mask
+    signs: Array
+    groups: NDArray[np.intp]
 
     @classmethod
     def of(cls, moments: Moments) -> _Reading:
@@ -153,7 +154,10 @@ class _Reading:
         candidates = np.outer(varies, varies)
         np.fill_diagonal(candidates, False)
         copies = flag_sources(SignedMoments.of(moments)).copies
-        return cls(centered, candidates, candidates & (copies[:, None] != copies))
+        fitted = candidates & (copies[:, None] != copies)
+        product = np.outer(centered.variance, centered.variance)
+        signs, groups = relative_signs(centered.covariance, product, centered.n_items, fitted)
+        return cls(centered, candidates, fitted, signs, groups)
 
 
 def _readings(moments: Moments) -> Iterator[_Reading]:
@@ -169,7 +173,7 @@ def _is_usable(reading: _Reading) -> bool:
     """Return whether enough different sources vary together beyond chance."""
     if (reading.fitted.sum(axis=1) >= LEAST_SOURCES - 1).sum() < LEAST_SOURCES:
         return False
-    return bool(np.bincount(_signs(reading)[1]).max() >= 3)
+    return bool(np.bincount(reading.groups).max() >= 3)
 
 
 def _describe_shortage(readings: list[_Reading]) -> str:
@@ -182,20 +186,20 @@ def _describe_shortage(readings: list[_Reading]) -> str:
     return "no three sources agree beyond chance, so there is no common truth to compare them with"
 
 
-def _signs(reading: _Reading) -> tuple[Array, NDArray[np.intp]]:
-    centered = reading.centered
-    product = np.outer(centered.variance, centered.variance)
-    return relative_signs(centered.covariance, product, centered.n_items, reading.fitted)
-
-
 # ---------------------------------------------------------------------- search
 
 
-def _search(reading: _Reading, threshold: float) -> tuple[Residuals, Mask]:
-    """Return the fit and freed pairs with the lowest cost: the loss plus the squared threshold per pair."""
-    found = [_walk(reading, start, free, threshold) for start, free in _starts(reading, threshold)]
-    fit, free = min(found, key=lambda one: one[0].loss + threshold**2 * float(one[1].sum()) / 2)
-    return fit, reading.candidates & (np.abs(fit.scores) >= threshold) & (free | ~reading.fitted)
+def _search(reading: _Reading, threshold: float) -> tuple[Residuals, Array, Mask]:
+    """Return the fit with the lowest cost, its scores, and the pairs that are far from it.
+
+    The cost is the loss plus the squared threshold for each free pair.
+    """
+    visited: dict[bytes, Array] = {}
+    found = [_walk(reading, *start, threshold, visited) for start in _starts(reading, threshold)]
+    ends = [one for one in found if one is not None]
+    fit, free = min(ends, key=lambda one: one[0].loss + threshold**2 * float(one[1].sum()) / 2)
+    scores = fit.scores()
+    return fit, scores, reading.candidates & (np.abs(scores) >= threshold) & (free | ~reading.fitted)
 
 
 def _starts(reading: _Reading, threshold: float) -> Iterator[tuple[Array, Mask]]:
@@ -211,7 +215,7 @@ def _starts(reading: _Reading, threshold: float) -> Iterator[tuple[Array, Mask]]
     spread = np.sqrt(centered.variance)
     error = np.outer(spread, spread) / np.sqrt(centered.n_items)
     median = _medians(reading, error)
-    signs, _ = _signs(reading)
+    signs = reading.signs
     for sign in (signs, np.ones_like(signs)) if (signs != signs[0]).any() else (signs,):
         robust = sign * np.minimum(np.where(np.isfinite(median), median, 0.0), spread)
         far = np.abs(Residuals.at(centered, reading.fitted, robust).raw_scores)
@@ -250,19 +254,35 @@ def _clusters(agreement: Array, fitted: Mask) -> Iterator[Mask]:
                 yield fitted & (members[:, None] == members)
 
 
-def _walk(reading: _Reading, start: Array, free: Mask, threshold: float) -> tuple[Residuals, Mask]:
-    """Free pairs that do not fit and restore pairs that do, until neither changes anything."""
+def _walk(
+    reading: _Reading, start: Array, free: Mask, threshold: float, visited: dict[bytes, Array]
+) -> tuple[Residuals, Mask] | None:
+    """Free pairs that do not fit and restore pairs that do, until neither changes anything.
+
+    ``visited`` contains b for each set of free pairs of earlier walks, and is extended. None if this walk
+    meets one of them, because it would end where that walk did.
+    """
     fit = Residuals.of(reading.centered, reading.fitted & ~free, start)
-    seen = {free.tobytes()}
+    own: set[bytes] = set()
     for _ in range(_MOST_STEPS):
-        scores = np.abs(fit.scores)
-        change = _weakest(np.where(free, scores, np.inf), threshold)
+        key = np.flatnonzero(free).tobytes()
+        if key in visited and np.allclose(visited[key], fit.strength, rtol=_SAME_FIT):
+            return None
+        own.add(key)
+        visited[key] = fit.strength
+        change = np.zeros_like(free)
+        if free.any():
+            sources = np.flatnonzero(free.any(axis=1))
+            inside = np.ix_(sources, sources)
+            scores = np.where(free[inside], np.abs(fit.scores(sources)), np.inf)
+            change[inside] = _weakest(scores, threshold)
         if not change.any():
-            change = _strongest(np.where(fit.used, scores, 0.0), threshold, fit.used)
+            scores = np.where(fit.used, np.abs(fit.scores()), 0.0)
+            change = _strongest(scores, threshold, fit.used)
         free = free ^ change
-        if not change.any() or free.tobytes() in seen:  # a pair at the threshold could go back and forth
+        # A pair at the threshold could go back and forth.
+        if not change.any() or np.flatnonzero(free).tobytes() in own:
             break
-        seen.add(free.tobytes())
         fit = Residuals.of(reading.centered, reading.fitted & ~free, fit.strength)
     return fit, free
 
@@ -353,7 +373,7 @@ def _is_narrow(edges: list[Edge], group: NDArray[np.intp], part: int) -> bool:
 
 
 def _independent(reading: _Reading) -> Residuals:
-    start = _signs(reading)[0] * _START * np.sqrt(reading.centered.variance)
+    start = reading.signs * _START * np.sqrt(reading.centered.variance)
     return Residuals.of(reading.centered, reading.fitted, start)
 
 

@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from flyingsquid._values import is_integer
+from flyingsquid._values import format_count, is_integer
 from flyingsquid.exceptions import GraphError
 from flyingsquid.graph.drawing import to_svg
 from flyingsquid.graph.junction import (
@@ -145,7 +145,8 @@ class DependencyGraph:
         n_sources = read_count(sum(counts), "n_sources")
         if is_integer(sources_per_task):
             within = read_edges(source_edges, "source_edges", "source", counts[0], " within a task")
-            source_edges = _repeated(within, n_tasks, counts[0])
+            starts = range(0, n_sources, counts[0])
+            source_edges = [(start + a, start + b) for start in starts for a, b in within]
         return cls(
             n_sources,
             n_tasks,
@@ -216,7 +217,17 @@ class DependencyGraph:
          'dependent unit of 2: sources 0, 2 (one table)',
          'dependent unit of 2: sources 3, 5 (one table)']
         """
-        return _describe(self)
+        lines = [_sizes(self)]
+        tasks = range(min(self.n_tasks, MOST_LISTED))
+        lines += [f"task {task}: {_positions('source', self.sources_of(task))}" for task in tasks]
+        if self.n_tasks > MOST_LISTED:
+            lines.append(f"... and {self.n_tasks - MOST_LISTED:,} more tasks")
+        if self.task_edges:
+            shown = _listed([f"{a}-{b}" for a, b in self.task_edges])
+            lines.append(f"task edges: {shown} (treewidth {self._task_tree.width})")
+        elif self.n_tasks > 1:
+            lines.append("task edges: none, the truths are independent of each other")
+        return "\n".join([*lines, *_describe_units(self)])
 
     def to_svg(self) -> str:
         """Draw the graph as SVG; notebooks display it."""
@@ -351,10 +362,6 @@ def _unit(sources: list[int], edges: list[tuple[int, int]]) -> JunctionTree:
     return JunctionTree(tuple(map(named, tree.cliques)), tree.parents, tuple(map(named, tree.separators)))
 
 
-def _repeated(edges: Edges, n_tasks: int, each: int) -> Edges:
-    return tuple((task * each + a, task * each + b) for task in range(n_tasks) for a, b in edges)
-
-
 def _read_only(array: NDArray[np.intp]) -> NDArray[np.intp]:
     array.flags.writeable = False
     return array
@@ -362,29 +369,10 @@ def _read_only(array: NDArray[np.intp]) -> NDArray[np.intp]:
 
 def _sizes(graph: DependencyGraph) -> str:
     """Return the numbers of sources, tasks and edges."""
-    parts = [f"{_count(graph.n_sources, 'source')} on {_count(graph.n_tasks, 'task')}"]
-    parts += [_count(len(graph.task_edges), "task edge")] * bool(graph.task_edges)
-    parts += [_count(len(graph.source_edges), "source edge")] * bool(graph.source_edges)
+    parts = [f"{format_count(graph.n_sources, 'source')} on {format_count(graph.n_tasks, 'task')}"]
+    parts += [format_count(len(graph.task_edges), "task edge")] * bool(graph.task_edges)
+    parts += [format_count(len(graph.source_edges), "source edge")] * bool(graph.source_edges)
     return ", ".join(parts)
-
-
-def _describe(graph: DependencyGraph) -> str:
-    """Return tasks with their sources, edges, dependent units and treewidth, one per line."""
-    lines = [_sizes(graph)]
-    tasks = range(min(graph.n_tasks, MOST_LISTED))
-    lines += [f"task {task}: {_positions('source', graph.sources_of(task))}" for task in tasks]
-    if graph.n_tasks > MOST_LISTED:
-        lines.append(f"... and {graph.n_tasks - MOST_LISTED:,} more tasks")
-    if graph.n_tasks > 1:
-        lines.append(_describe_tasks(graph))
-    return "\n".join([*lines, *_describe_units(graph)])
-
-
-def _describe_tasks(graph: DependencyGraph) -> str:
-    if not graph.task_edges:
-        return "task edges: none, the truths are independent of each other"
-    shown = _listed([f"{a}-{b}" for a, b in graph.task_edges])
-    return f"task edges: {shown} (treewidth {graph._task_tree.width})"
 
 
 def _describe_units(graph: DependencyGraph) -> list[str]:
@@ -411,7 +399,3 @@ def _positions(noun: str, positions: Sequence[int]) -> str:
 def _listed(names: Sequence[str]) -> str:
     more = f" and {len(names) - MOST_LISTED:,} more" if len(names) > MOST_LISTED else ""
     return ", ".join(names[:MOST_LISTED]) + more
-
-
-def _count(number: int, noun: str) -> str:
-    return f"{number:,} {noun}{'s' * (number != 1)}"

@@ -17,7 +17,7 @@ STEP = 42.0  # between neighboring sources
 DROP = 84.0  # from a truth down to its first row of sources
 GRID_DROP = 46.0  # less in a grid, where they stand next to the edge to the cell below
 WIDEST_ROW = 12  # sources of one task side by side; more start a second row
-LONGEST_LINE = 8  # tasks of a chain side by side; more turn back below
+LONGEST_LINE = 8  # tasks of a chain side by side; more form a circle
 TRUTH_RADIUS = 19.0
 SOURCE_RADIUS = 15.0
 MARGIN = 14.0
@@ -52,9 +52,8 @@ def to_svg(
     """
     layout = lay_out(graph)
     curves = {edge: _control(graph, layout, edge) for edge in graph.source_edges}
-    turns = _turns(graph, layout)
     bends = [_middle(layout, edge, control) for edge, control in curves.items()]
-    left, top, width, height = _box(layout, bends + [(x, layout.truths[a][1]) for (a, _), x in turns.items()])
+    left, top, width, height = _box(layout, bends)
     scale = min(1.0, WIDEST / width)
     lines = [
         '<svg xmlns="http://www.w3.org/2000/svg" class="flyingsquid-graph" role="img" '
@@ -63,7 +62,7 @@ def to_svg(
         f"<title>{escape(repr(graph))}</title>",
         f"<desc>{escape(graph.describe())}</desc>",
         f"<style>{STYLE}</style>",
-        *_task_edges(graph, layout, turns),
+        *(_line("task-edge", layout.truths[a], layout.truths[b]) for a, b in graph.task_edges),
         *_votes(graph, layout),
         *(_curve(layout.sources[a], control, layout.sources[b]) for (a, b), control in curves.items()),
         *_truths(graph, layout),
@@ -71,31 +70,6 @@ def to_svg(
         "</svg>",
     ]
     return "\n".join(lines)
-
-
-def _task_edges(graph: DependencyGraph, layout: Layout, turns: dict[tuple[int, int], float]) -> list[str]:
-    lines = []
-    for edge in graph.task_edges:
-        (x1, y1), (x2, y2) = (layout.truths[task] for task in edge)
-        if edge in turns:
-            out = turns[edge]
-            bend = f"M{x1:.1f} {y1:.1f}C{out:.1f} {y1:.1f} {out:.1f} {y2:.1f} {x2:.1f} {y2:.1f}"
-            lines.append(f'<path class="task-edge" d="{bend}"/>')
-        else:
-            lines.append(_line("task-edge", (x1, y1), (x2, y2)))
-    return lines
-
-
-def _turns(graph: DependencyGraph, layout: Layout) -> dict[tuple[int, int], float]:
-    """Return the sideways distance by which an edge passes the last sources if a long chain turns back."""
-    if len(graph.task_edges) != graph.n_tasks - 1 or any(b != a + 1 for a, b in graph.task_edges):
-        return {}
-    reaches = {}
-    for row, end in enumerate(range(LONGEST_LINE - 1, graph.n_tasks - 1, LONGEST_LINE)):
-        x = layout.truths[end][0]
-        reach = max(abs(layout.sources[source][0] - x) for source in graph.sources_of(end)) + 50
-        reaches[end, end + 1] = x + (-1) ** row * reach
-    return reaches
 
 
 def _votes(graph: DependencyGraph, layout: Layout) -> list[str]:
@@ -180,19 +154,17 @@ class Layout:
 
 
 def lay_out(graph: DependencyGraph) -> Layout:
-    """Place tasks above their sources; chains as lines, grids as grids, anything else on a circle."""
+    """Place tasks above their sources; short chains as lines, grids as grids, anything else on a circle."""
     columns = _columns(graph)
     if columns is None:
         return _on_a_circle(graph)
     most = max(len(graph.sources_of(task)) for task in range(graph.n_tasks))
-    is_grid = columns < graph.n_tasks and not _is_line(graph)
+    is_grid = columns < graph.n_tasks
     across = min(most, WIDEST_ROW) * STEP + (40 if graph.n_tasks > 1 else 0) + (30 if is_grid else 0)
     down = (GRID_DROP if is_grid else DROP) + ceil(most / WIDEST_ROW) * STEP + 34
     truths: list[Point] = []
     for task in range(graph.n_tasks):
         row, column = divmod(task, columns)
-        if row % 2 and not is_grid:
-            column = columns - 1 - column  # a line turns back, so that its ends meet
         truths.append((column * max(across, 84.0), row * down))
     sources: list[Point] = [(0.0, 0.0)] * graph.n_sources
     for task, truth in enumerate(truths):
@@ -203,20 +175,16 @@ def lay_out(graph: DependencyGraph) -> Layout:
 
 def _columns(graph: DependencyGraph) -> int | None:
     """Return the number of tasks in a row of the drawing, or None if the tasks form no rows."""
-    if not graph.task_edges and graph.n_tasks > LONGEST_LINE:
-        return ceil(sqrt(graph.n_tasks))
-    if _is_line(graph) or not graph.task_edges:
-        return min(graph.n_tasks, LONGEST_LINE)
+    if not graph.task_edges:
+        return graph.n_tasks if graph.n_tasks <= LONGEST_LINE else ceil(sqrt(graph.n_tasks))
+    if graph.n_tasks <= LONGEST_LINE and all(b == a + 1 for a, b in graph.task_edges):
+        return graph.n_tasks
     width = graph.neighbors(0)[-1] if graph.neighbors(0) else 0
     if width < 2 or graph.n_tasks % width:
         return None
     across = {(t, t + 1) for t in range(graph.n_tasks) if (t + 1) % width}
     down = {(t, t + width) for t in range(graph.n_tasks - width)}
     return width if set(graph.task_edges) == across | down else None
-
-
-def _is_line(graph: DependencyGraph) -> bool:
-    return graph.task_edges == tuple((t, t + 1) for t in range(graph.n_tasks - 1))
 
 
 def _below(truth: Point, graph: DependencyGraph, task: int, is_grid: bool) -> list[Point]:

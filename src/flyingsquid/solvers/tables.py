@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 from flyingsquid._values import format_value
 from flyingsquid.estimation.agreement import PASSES, EMVotes
 from flyingsquid.estimation.confusion import ManyFit, fit_many
-from flyingsquid.estimation.errors import agreement_errors, group_errors
+from flyingsquid.estimation.errors import group_errors
 from flyingsquid.estimation.gold import ManyGold
 from flyingsquid.estimation.graph_moments import expected_tables, expected_units
 from flyingsquid.estimation.graph_tables import ManyGraphFit, fit_many_graph, with_task_tables, with_units
@@ -171,7 +171,7 @@ def solve_tables(
     found = fit_many(moments, data.balance.tasks[0], over, gold=gold, **options)
     assessment = Assessment()
     # Standard errors compare groups of items, which distinct rows do not provide.
-    if over.votes is not None and (data.rows == "all" or name == "agreement"):
+    if data.rows == "all":
         assessment = RefitAssessment(moments=moments, found=found, over=over, gold=gold, options=options)
     return IndependentFit(
         classes=moments.classes,
@@ -184,7 +184,7 @@ def solve_tables(
         confusion=found.tables,
         concerns=silent_sources_concern(moments),
         gold=gold,
-        silence_counts=found.silence_counts,
+        silence_counts=name == Decomposition.name,
         assessment=assessment,
     )
 
@@ -208,8 +208,6 @@ class RefitAssessment(Assessment):
         unknown = np.full(moments.n_sources, np.nan)
         if over.votes is None:
             return unknown
-        if found.method == "agreement" and self.gold is None:
-            return agreement_errors(moments, over, found.balance)
         # A learned balance is learned again; others are kept.
         balance = None if found.learned_balance else found.balance
 

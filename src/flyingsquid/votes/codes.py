@@ -385,27 +385,6 @@ class OneHot:
         voters = csr_array((matrix.data, matrix.indices % m, matrix.indptr), shape=(matrix.shape[0], m))
         return np.asarray(voters @ values)
 
-    def other_votes(self, values: Array) -> tuple[Array, Array]:
-        """Sum, for every vote, over the other votes on its item; in the order of :meth:`entries`.
-
-        Parameters
-        ----------
-        values : array of shape (m, K)
-
-        Returns
-        -------
-        sums : array with one entry per vote
-            For a vote of source i: the sum of ``values[i, k]`` over the other votes, k being their classes.
-        same : array with one entry per vote
-            Number of other votes for the same class.
-        """
-        item, source, vote = self.entries()
-        shape = (self.n_items, values.shape[1])
-        tally = csr_array((self.matrix.data, vote, self.matrix.indptr), shape=shape, copy=True)
-        tally.sum_duplicates()
-        sums = np.asarray(tally @ values.T)[item, source] - values[source, vote]
-        return np.asarray(sums), np.asarray(tally[item, vote]).ravel() - 1
-
     # ------------------------------------------------------------------ sums over items
 
     def vote_sums(self, values: Array) -> Array:
