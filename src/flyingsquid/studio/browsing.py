@@ -11,6 +11,7 @@ from numpy.typing import NDArray
 from flyingsquid._values import format_list, format_value
 from flyingsquid.analysis import suggest_items
 from flyingsquid.exceptions import OptionError
+from flyingsquid.studio.fitting import gold_labels
 from flyingsquid.studio.items import Items, as_text
 from flyingsquid.studio.view import View, stack
 from flyingsquid.votes import Votes
@@ -176,18 +177,7 @@ def next_items(items: Items, view: View, limit: int) -> dict[str, Any]:
     if view.fit.model is None or view.fit.votes is None:
         return {"sources": sources, "items": []}
     rows = view.fit.rows
-    labeled = np.full(len(view.fit.labels), None, object)
-    if view.gold:
-        gold = np.fromiter(view.gold, np.intp, len(view.gold))
-        labeled[gold if rows is None else np.searchsorted(rows, gold)] = [
-            view.classes[k] for k in view.gold.values()
-        ]
-    found = suggest_items(
-        view.fit.model,
-        view.fit.votes,
-        limit,
-        labeled=labeled if view.gold else None,
-        random_state=len(view.gold),
-    )
+    labeled = gold_labels(view.gold, view.classes, rows, len(view.fit.labels))
+    found = suggest_items(view.fit.model, view.fit.votes, limit, labeled=labeled, random_state=len(view.gold))
     positions = [each.item if rows is None else int(rows[each.item]) for each in found]
     return {"sources": sources, "items": show_items(items, view, positions)}

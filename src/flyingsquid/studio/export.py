@@ -13,7 +13,7 @@ from flyingsquid._values import format_list, format_value
 from flyingsquid.exceptions import OptionError
 from flyingsquid.files import LabelWriter
 from flyingsquid.reports import report
-from flyingsquid.studio.fitting import StudioFit, fit_columns
+from flyingsquid.studio.fitting import gold_labels
 from flyingsquid.studio.rules import write_code
 from flyingsquid.studio.view import View
 from flyingsquid.studio.workspace import Workspace
@@ -64,16 +64,9 @@ def _rules(workspace: Workspace, view: View) -> bytes:
     return code.encode()
 
 
-def _whole(workspace: Workspace, view: View) -> StudioFit:
-    """Return the fit on all items."""
-    if view.fit.rows is None:
-        return view.fit
-    return fit_columns(view.columns, view.classes, view.names, view.gold, None, len(workspace.items))
-
-
 def _labels(ending: str) -> Any:
     def make(workspace: Workspace, view: View) -> bytes:
-        fit = _whole(workspace, view)
+        fit = view.fit if view.fit.rows is None else view.fit_on(None)
         items = workspace.items
         n_votes = np.sum([column >= 0 for column in view.columns], axis=0)
         ids = [items.identifier(i) for i in range(len(items))]
@@ -86,8 +79,8 @@ def _labels(ending: str) -> Any:
     return make
 
 
-def _model(workspace: Workspace, view: View) -> bytes:
-    fit = _whole(workspace, view)
+def _model(_workspace: Workspace, view: View) -> bytes:
+    fit = view.fit if view.fit.rows is None else view.fit_on(None)
     with tempfile.TemporaryDirectory() as directory:
         path = Path(directory) / "model.fsq"
         if fit.model is not None:
@@ -96,16 +89,15 @@ def _model(workspace: Workspace, view: View) -> bytes:
 
 
 def _report(workspace: Workspace, view: View) -> bytes:
-    fit = _whole(workspace, view)
+    fit = view.fit if view.fit.rows is None else view.fit_on(None)
     items, text = workspace.items, workspace.items.text
     if fit.votes is None:
         raise OptionError("A report needs sources that vote.")
     step = -(-len(items) // _MOST_REPORTED)
-    gold = np.full(len(items), None, object)
-    gold[list(view.gold)] = [view.classes[k] for k in view.gold.values()]
+    gold = gold_labels(view.gold, view.classes, None, len(items))
     page = report(
         fit.votes[::step] if step > 1 else fit.votes,
-        y=gold[::step] if view.gold else None,
+        y=None if gold is None else gold[::step],
         model=fit.model,
         data=None if text is None else [str(value) for value in items.columns[text][::step]],
         title=items.name,

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import time
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -21,20 +20,13 @@ Codes = NDArray[np.int8]
 
 @dataclass(frozen=True, eq=False)
 class VoteSummary:
-    """Numbers about the votes on all items; exact at every size.
+    """Numbers about the votes on all items; exact at every size."""
 
-    Attributes
-    ----------
-    coverage, conflicts : array of shape (m,)
-        Share of items on which a source votes, and votes while another source votes for another class.
-    votes : integer array of shape (m, K)
-    covered, disputed : bool array of shape (n,)
-        Items with a vote, and with votes for different classes.
-    """
-
+    # Share of items on which a source votes, and votes while another source votes for another class.
     coverage: NDArray[np.float64]
     conflicts: NDArray[np.float64]
-    votes: NDArray[np.int64]
+    votes: NDArray[np.int64]  # shape (m, K)
+    # Items with a vote, and with votes for different classes; shape (n,).
     covered: NDArray[np.bool_]
     disputed: NDArray[np.bool_]
 
@@ -66,29 +58,14 @@ def summarize_votes(columns: Sequence[Codes], n_items: int, n_classes: int) -> V
 
 @dataclass(frozen=True, eq=False)
 class StudioFit:
-    """A fitted model and the labels of the items that it was fitted on.
+    """A fitted model and the labels of the items that it was fitted on."""
 
-    Attributes
-    ----------
-    rows : integer array of shape (r,) or None
-        The items of the fit; None for all.
-    model : LabelModel or None
-        None if no source votes, or if the fit failed.
-    votes : Votes of r items
-    proba : float32 array of shape (r, K), or None
-    labels : int16 array of shape (r,)
-        Most probable class; -1 for items without votes.
-    messages : tuple of str
-    seconds : float
-    """
-
-    rows: NDArray[np.intp] | None
-    model: LabelModel | None
+    rows: NDArray[np.intp] | None  # the items of the fit; None for all; shape (r,)
+    model: LabelModel | None  # none if no source votes, or if the fit failed
     votes: Votes | None
-    proba: NDArray[np.float32] | None
-    labels: NDArray[np.int16]
+    proba: NDArray[np.float32] | None  # shape (r, K)
+    labels: NDArray[np.int16]  # most probable class; -1 for items without votes; shape (r,)
     messages: tuple[str, ...] = ()
-    seconds: float = 0.0
 
 
 def fit_columns(
@@ -100,7 +77,6 @@ def fit_columns(
     n_items: int,
 ) -> StudioFit:
     """Fit a label model to the columns of some items, and label these items."""
-    start = time.perf_counter()
     n = n_items if rows is None else len(rows)
     nothing = np.full(n, ABSTAIN, np.int16)
     if not columns or len(classes) < 2:
@@ -114,19 +90,20 @@ def fit_columns(
     votes = Votes(np.ascontiguousarray(codes), classes, tuple(names))
     try:
         with capture_source_warnings() as messages:
-            model = LabelModel(classes=classes).fit(votes, gold=_gold_labels(gold, classes, rows, n))
+            model = LabelModel(classes=classes).fit(votes, gold=gold_labels(gold, classes, rows, n))
         proba = model.predict_proba(votes, dtype=np.float32)
         _ = model.accuracies_interval_, model.diagnostics_  # shown in every table; computed on demand
     except FlyingSquidError as error:
         message = (f"The labels could not be estimated: {error}",)
-        return StudioFit(rows, None, votes, None, nothing, message, time.perf_counter() - start)
+        return StudioFit(rows, None, votes, None, nothing, message)
     labels = np.where(covered, proba.argmax(axis=1), ABSTAIN).astype(np.int16)
-    return StudioFit(rows, model, votes, proba, labels, tuple(messages), time.perf_counter() - start)
+    return StudioFit(rows, model, votes, proba, labels, tuple(messages))
 
 
-def _gold_labels(
+def gold_labels(
     gold: dict[int, int], classes: tuple[str, ...], rows: NDArray[np.intp] | None, n: int
 ) -> NDArray[Any] | None:
+    """Return the gold labels of n items, None for those without one; None if there are no gold labels."""
     if not gold:
         return None
     items = np.fromiter(gold, np.intp, len(gold))
@@ -148,23 +125,3 @@ def with_gold(rows: NDArray[np.intp] | None, gold: dict[int, int]) -> NDArray[np
     if rows is None or not gold:
         return rows
     return np.union1d(rows, np.fromiter(gold, np.intp, len(gold))).astype(np.intp)
-
-
-def effect_of_removal(
-    fit: StudioFit, columns: Sequence[Codes], names: Sequence[str], gold: dict[int, int], left_out: int
-) -> int | None:
-    """Return how many labels of the fitted items change without a source; None if unknown."""
-    if fit.model is None or fit.votes is None:
-        return None
-    kept = [j for j in range(len(columns)) if j != left_out]
-    again = fit_columns(
-        [columns[j] for j in kept],
-        tuple(fit.votes.classes),  # type: ignore[arg-type]
-        [names[j] for j in kept],
-        gold,
-        fit.rows,
-        len(columns[0]),
-    )
-    if again.model is None and again.messages:
-        return None
-    return int(np.count_nonzero(again.labels != fit.labels))

@@ -26,27 +26,15 @@ _SEEN = 20_000
 
 @dataclass(frozen=True, eq=False)
 class Items:
-    """Table of items, stored by column.
+    """Table of items, stored by column."""
 
-    Attributes
-    ----------
-    name : str
-        Name of the file.
-    columns : dict from str to list
-        Values of each column; strings for csv files.
-    kinds : dict from str to str
-        ``"text"``, ``"number"`` or ``"vote"`` for each column.
-    text, id : str or None
-        The column that is shown and searched, and the column of identifiers.
-    features : array of shape (n, d) or None
-        Embeddings of the items, with rows of length 1.
-    """
-
-    name: str
-    columns: dict[str, list[Any]]
-    kinds: dict[str, Kind]
+    name: str  # name of the file
+    columns: dict[str, list[Any]]  # values of each column; strings for csv files
+    kinds: dict[str, Kind]  # of each column
+    # The column that is shown and searched, and the column of identifiers.
     text: str | None
     id: str | None
+    # Embeddings of the items, with rows of length 1; shape (n, d).
     features: NDArray[np.float32] | None = field(default=None, repr=False)
 
     def __len__(self) -> int:
@@ -65,10 +53,6 @@ class Items:
     def identifier(self, item: int) -> str:
         """Return the identifier of an item: the value of its column, or its position."""
         return str(item) if self.id is None else as_text(self.columns[self.id][item])
-
-    def record(self, item: int) -> dict[str, Any]:
-        """Return the fields of one item."""
-        return {name: values[item] for name, values in self.columns.items()}
 
     @cached_property
     def _lowercase(self) -> dict[str, list[str]]:

@@ -8,7 +8,7 @@ leaves either the file before or after an action.
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable
+from collections.abc import Callable
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
@@ -18,7 +18,7 @@ from flyingsquid.exceptions import OptionError, VoteFileError
 from flyingsquid.files.inputs import located, open_input
 from flyingsquid.files.outputs import open_atomic
 from flyingsquid.files.text_tables import read_json
-from flyingsquid.studio.rules import describe, read_source
+from flyingsquid.studio.rules import describe, invalid, is_index, read_source
 
 FORMAT, VERSION = "flyingsquid studio project", 1
 MOST_CLASSES, MOST_SOURCES, MOST_ACTIONS = 100, 500, 1_000_000
@@ -35,28 +35,17 @@ class SourceEntry:
 
 @dataclass(frozen=True)
 class ProjectState:
-    """State of a project after a number of actions.
-
-    Attributes
-    ----------
-    classes : tuple of str
-    sources : dict from identifier to SourceEntry, in the order in which they were added
-    gold : dict from item to class
-    rejected : frozenset of str
-        Suggestions that were rejected.
-    text, id : str or None
-        Columns chosen by the user; None for the default.
-    n_added : int
-        Number of sources ever added, for unique identifiers.
-    """
+    """State of a project after a number of actions."""
 
     classes: tuple[str, ...] = ()
+    # By identifier, in the order in which they were added.
     sources: dict[str, SourceEntry] = field(default_factory=dict)
-    gold: dict[int, int] = field(default_factory=dict)
-    rejected: frozenset[str] = frozenset()
+    gold: dict[int, int] = field(default_factory=dict)  # class by item
+    rejected: frozenset[str] = frozenset()  # suggestions that were rejected
+    # Columns chosen by the user; None for the default.
     text: str | None = None
     id: str | None = None
-    n_added: int = 0
+    n_added: int = 0  # number of sources ever added, for unique identifiers
 
     def apply(self, action: dict[str, Any], n_items: int) -> ProjectState:
         """Return the state after an action.
@@ -67,22 +56,15 @@ class ProjectState:
             If the action is invalid; ``parameter`` is the field at fault.
         """
         kind = action.get("type")
-        apply = _ACTIONS.get(kind) if isinstance(kind, str) else None
-        if apply is None:
-            raise _invalid("type", f"one of {format_list(list(_ACTIONS))}", kind)
-        return apply(self, action, n_items)
-
-
-def _invalid(field_name: str, constraint: str, value: Any) -> OptionError:
-    return OptionError(
-        f"`{field_name}` must be {constraint}; got {format_value(value)}.", parameter=field_name
-    )
+        if not isinstance(kind, str) or kind not in _ACTIONS:
+            raise invalid("type", f"one of {format_list(list(_ACTIONS))}", kind)
+        return _ACTIONS[kind][0](self, action, n_items)
 
 
 def _entry(state: ProjectState, action: dict[str, Any]) -> SourceEntry:
     found = state.sources.get(str(action.get("id")))
     if found is None:
-        raise _invalid("id", "the identifier of a source", action.get("id"))
+        raise invalid("id", "the identifier of a source", action.get("id"))
     return found
 
 
@@ -114,30 +96,26 @@ def _remove_source(state: ProjectState, action: dict[str, Any], _n: int) -> Proj
 def _set_enabled(state: ProjectState, action: dict[str, Any], _n: int) -> ProjectState:
     enabled = action.get("enabled")
     if not isinstance(enabled, bool):
-        raise _invalid("enabled", "true or false", enabled)
+        raise invalid("enabled", "true or false", enabled)
     return _with(state, replace(_entry(state, action), enabled=enabled))
 
 
 def _set_gold(state: ProjectState, action: dict[str, Any], n_items: int) -> ProjectState:
     items, label = action.get("items"), action.get("label")
-    if not isinstance(items, list) or not all(_is_index(item, n_items) for item in items):
-        raise _invalid("items", f"a list of positions from 0 to {n_items - 1}", items)
+    if not isinstance(items, list) or not all(is_index(item, n_items) for item in items):
+        raise invalid("items", f"a list of positions from 0 to {n_items - 1}", items)
     if label is None:
         chosen = set(items)
         return replace(state, gold={item: k for item, k in state.gold.items() if item not in chosen})
-    if not _is_index(label, len(state.classes)):
-        raise _invalid("label", "the position of a class, or null", label)
+    if not is_index(label, len(state.classes)):
+        raise invalid("label", "the position of a class, or null", label)
     return replace(state, gold=state.gold | dict.fromkeys(items, label))
-
-
-def _is_index(value: Any, n: int) -> bool:
-    return isinstance(value, int) and not isinstance(value, bool) and 0 <= value < n
 
 
 def _reject_suggestion(state: ProjectState, action: dict[str, Any], _n: int) -> ProjectState:
     chosen = action.get("id")
     if not isinstance(chosen, str):
-        raise _invalid("id", "the identifier of a suggestion", chosen)
+        raise invalid("id", "the identifier of a suggestion", chosen)
     return replace(state, rejected=state.rejected | {chosen})
 
 
@@ -146,48 +124,40 @@ def _set_classes(state: ProjectState, action: dict[str, Any], _n: int) -> Projec
     names = [name.strip() for name in given if isinstance(name, str)] if isinstance(given, list) else []
     different = len(set(names) - {""})
     if not isinstance(given, list) or not 2 <= different == len(given) <= MOST_CLASSES:
-        raise _invalid("classes", f"2 to {MOST_CLASSES} different names", given)
+        raise invalid("classes", f"2 to {MOST_CLASSES} different names", given)
     used = {entry.source["label"] for entry in state.sources.values() if "label" in entry.source}
     used |= set(state.gold.values())
     if used and max(used) >= len(names):
-        raise _invalid("classes", f"at least {max(used) + 1} names, which rules and gold labels use", names)
+        raise invalid("classes", f"at least {max(used) + 1} names, which rules and gold labels use", names)
     return replace(state, classes=tuple(names))
 
 
 def _set_columns(state: ProjectState, action: dict[str, Any], _n: int) -> ProjectState:
     for name in ("text", "id"):
         if action.get(name) is not None and not isinstance(action[name], str):
-            raise _invalid(name, "the name of a column", action[name])
+            raise invalid(name, "the name of a column", action[name])
     return replace(state, text=action.get("text", state.text), id=action.get("id", state.id))
 
 
-_FIELDS = {
-    "add_source": ("source",),
-    "update_source": ("id", "source"),
-    "remove_source": ("id",),
-    "set_enabled": ("id", "enabled"),
-    "set_gold": ("items", "label"),
-    "reject_suggestion": ("id",),
-    "set_classes": ("classes",),
-    "set_columns": ("text", "id"),
+_ACTIONS: dict[str, tuple[Callable[[ProjectState, dict[str, Any], int], ProjectState], tuple[str, ...]]] = {
+    "add_source": (_add_source, ("source",)),
+    "update_source": (_update_source, ("id", "source")),
+    "remove_source": (_remove_source, ("id",)),
+    "set_enabled": (_set_enabled, ("id", "enabled")),
+    "set_gold": (_set_gold, ("items", "label")),
+    "reject_suggestion": (_reject_suggestion, ("id",)),
+    "set_classes": (_set_classes, ("classes",)),
+    "set_columns": (_set_columns, ("text", "id")),
 }
-_ACTIONS = {
-    "add_source": _add_source,
-    "update_source": _update_source,
-    "remove_source": _remove_source,
-    "set_enabled": _set_enabled,
-    "set_gold": _set_gold,
-    "reject_suggestion": _reject_suggestion,
-    "set_classes": _set_classes,
-    "set_columns": _set_columns,
-}
+"""How each action changes the state, and its fields."""
 
 
 def _require_storable(action: dict[str, Any]) -> None:
     """Require known fields, and values that a project file can hold: no NaN, no half of a surrogate pair."""
-    unknown = [name for name in action if name not in ("type", *_FIELDS[action["type"]])]
+    fields = _ACTIONS[action["type"]][1]
+    unknown = [name for name in action if name not in ("type", *fields)]
     if unknown:
-        raise _invalid("type", f"an action with the fields {', '.join(_FIELDS[action['type']])}", unknown[0])
+        raise invalid("type", f"an action with the fields {', '.join(fields)}", unknown[0])
     try:
         json.dumps(action, allow_nan=False, ensure_ascii=False).encode()
     except ValueError as error:
@@ -275,9 +245,9 @@ class Project:
             raise VoteFileError(
                 f"`actions` in the project file must be a list of <= {MOST_ACTIONS:,} actions."
             )
-        if not isinstance(position, int) or not _is_index(position, len(actions) + 1):
+        if not isinstance(position, int) or not is_index(position, len(actions) + 1):
             raise VoteFileError(f"`position` in the project file must be from 0 to {len(actions)}.")
-        if not isinstance(start, int) or not _is_index(start, position + 1):
+        if not isinstance(start, int) or not is_index(start, position + 1):
             raise VoteFileError(f"`start` in the project file must be from 0 to {position}.")
         for number, action in enumerate(actions, 1):
             try:
@@ -334,15 +304,15 @@ class Project:
 
     def to_json(self) -> str:
         """Return the content of the project file, with one action per line."""
-        head: Iterable[tuple[str, Any]] = (
-            ("format", FORMAT),
-            ("version", VERSION),
-            ("data", self.data),
-            ("n_items", self.n_items),
-            ("start", self.start),
-            ("position", self.position),
-        )
-        lines = [f" {json.dumps(name)}: {json.dumps(value)}," for name, value in head]
+        head = {
+            "format": FORMAT,
+            "version": VERSION,
+            "data": self.data,
+            "n_items": self.n_items,
+            "start": self.start,
+            "position": self.position,
+        }
+        lines = [f" {json.dumps(name)}: {json.dumps(value)}," for name, value in head.items()]
         actions = ",\n".join(f"  {json.dumps(action)}" for action in self.actions)
         return "{\n" + "\n".join(lines) + '\n "actions": [\n' + actions + "\n ]\n}\n"
 

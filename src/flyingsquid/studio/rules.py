@@ -35,9 +35,12 @@ _FIELDS: dict[str, tuple[str, ...]] = {
     "column": ("column", "name"),
     "function": ("file", "function", "name"),
 }
+_DEFAULTS = {"whole_words": True, "ignore_case": True}
+_OPTIONAL = ("column", "name")
 
 
-def _invalid(field: str, constraint: str, value: Any) -> OptionError:
+def invalid(field: str, constraint: str, value: Any) -> OptionError:
+    """Return the error about a field of an action or of a description."""
     return OptionError(f"`{field}` must be {constraint}; got {format_value(value)}.", parameter=field)
 
 
@@ -59,98 +62,56 @@ def read_source(source: Any, n_classes: int, n_items: int) -> dict[str, Any]:
     """
     if not isinstance(source, dict) or source.get("kind") not in _FIELDS:
         kind = source.get("kind") if isinstance(source, dict) else source
-        raise _invalid("kind", f"one of {format_list(list(_FIELDS))}", kind)
+        raise invalid("kind", f"one of {format_list(list(_FIELDS))}", kind)
     kind = str(source["kind"])
     unknown = next((name for name in source if name not in ("kind", *_FIELDS[kind])), None)
     if unknown is not None:
-        raise _invalid("source", f"an object with the fields {', '.join(_FIELDS[kind])}", source)
-    found = {"kind": kind} | {name: _READERS[name](source, n_classes, n_items) for name in _FIELDS[kind]}
-    found = {name: value for name, value in found.items() if value is not None}
+        raise invalid("source", f"an object with the fields {', '.join(_FIELDS[kind])}", source)
+    found = {"kind": kind}
+    for name in _FIELDS[kind]:
+        value = source.get(name, _DEFAULTS.get(name))
+        if value is not None or name not in _OPTIONAL:
+            found[name] = _checked(name, value, n_classes, n_items)
     if kind in PATTERN_KINDS:
         pattern_function(found)
     return found
 
 
-def _read_string(field: str, *, required: bool = True, longest: int = _LONGEST) -> Callable[..., str | None]:
-    def read(source: dict[str, Any], _k: int, _n: int) -> str | None:
-        value = source.get(field)
-        if value is None and not required:
-            return None
-        return _checked(field, value, longest)
-
-    return read
-
-
-def _checked(field: str, value: Any, longest: int = _LONGEST) -> str:
-    valid = isinstance(value, str) and 0 < len(value) <= longest and "\0" not in value
-    if not valid or any("\ud800" <= letter <= "\udfff" for letter in value):
-        raise _invalid(field, f"a string of 1 to {longest:,} characters", value)
-    return str(value)
-
-
-def _read_words(source: dict[str, Any], _k: int, _n: int) -> list[str]:
-    words = source.get("words")
-    if not isinstance(words, list) or not 1 <= len(words) <= _MOST_WORDS:
-        raise _invalid("words", f"a list of 1 to {_MOST_WORDS:,} strings", words)
-    return [_checked("words", word) for word in words]
-
-
-def _read_label(source: dict[str, Any], n_classes: int, _n: int) -> int:
-    label = source.get("label")
-    if isinstance(label, bool) or not isinstance(label, int) or not 0 <= label < n_classes:
-        raise _invalid("label", "the position of a class", label)
-    return label
+def _checked(field: str, value: Any, n_classes: int, n_items: int) -> Any:
+    """Return the value of a field if it is valid."""
+    longest = 200 if field == "name" else _LONGEST
+    number = isinstance(value, (int, float)) and not isinstance(value, bool)
+    if field == "label":
+        valid, constraint = is_index(value, n_classes), "the position of a class"
+    elif field == "item":
+        valid, constraint = is_index(value, n_items), f"a position from 0 to {n_items - 1}"
+    elif field in _DEFAULTS:
+        valid, constraint = isinstance(value, bool), "true or false"
+    elif field == "operator":
+        valid, constraint = value in OPERATORS, f"one of {', '.join(OPERATORS)}"
+    elif field in ("value", "at_least"):
+        valid, constraint = number and abs(value) <= _LARGEST, f"a number of at most {_LARGEST:g}"
+    elif field == "words":
+        valid = isinstance(value, list) and 1 <= len(value) <= _MOST_WORDS
+        valid = valid and all(_is_string(word, longest) for word in value)
+        constraint = f"a list of 1 to {_MOST_WORDS:,} strings of 1 to {longest:,} characters"
+    else:
+        valid, constraint = _is_string(value, longest), f"a string of 1 to {longest:,} characters"
+    if not valid:
+        raise invalid(field, constraint, value)
+    return value
 
 
-def _read_flag(field: str) -> Callable[..., bool]:
-    def read(source: dict[str, Any], _k: int, _n: int) -> bool:
-        value = source.get(field, True)
-        if not isinstance(value, bool):
-            raise _invalid(field, "true or false", value)
-        return value
-
-    return read
+def _is_string(value: Any, longest: int) -> bool:
+    """Return whether a value is a string that is neither empty nor too long, and can be stored in a file."""
+    if not isinstance(value, str) or not 0 < len(value) <= longest:
+        return False
+    return not any(letter == "\0" or "\ud800" <= letter <= "\udfff" for letter in value)
 
 
-def _read_operator(source: dict[str, Any], _k: int, _n: int) -> str:
-    value = source.get("operator")
-    if value not in OPERATORS:
-        raise _invalid("operator", f"one of {', '.join(OPERATORS)}", value)
-    return str(value)
-
-
-def _read_number(field: str) -> Callable[..., float]:
-    def read(source: dict[str, Any], _k: int, _n: int) -> float:
-        value = source.get(field)
-        if isinstance(value, bool) or not isinstance(value, (int, float)) or not abs(value) <= _LARGEST:
-            raise _invalid(field, f"a number of at most {_LARGEST:g}", value)
-        return value
-
-    return read
-
-
-def _read_item(source: dict[str, Any], _k: int, n_items: int) -> int:
-    item = source.get("item")
-    if isinstance(item, bool) or not isinstance(item, int) or not 0 <= item < n_items:
-        raise _invalid("item", f"a position from 0 to {n_items - 1}", item)
-    return item
-
-
-_READERS: dict[str, Callable[..., Any]] = {
-    "words": _read_words,
-    "label": _read_label,
-    "column": _read_string("column", required=False),
-    "whole_words": _read_flag("whole_words"),
-    "ignore_case": _read_flag("ignore_case"),
-    "name": _read_string("name", required=False, longest=200),
-    "pattern": _read_string("pattern"),
-    "operator": _read_operator,
-    "value": _read_number("value"),
-    "item": _read_item,
-    "at_least": _read_number("at_least"),
-    "file": _read_string("file"),
-    "function": _read_string("function"),
-}
+def is_index(value: Any, n: int) -> bool:
+    """Return whether a value is an integer from 0 to n - 1."""
+    return isinstance(value, int) and not isinstance(value, bool) and 0 <= value < n
 
 
 # ---------------------------------------------------------------------- functions and names

@@ -33,24 +33,15 @@ _WORD = re.compile(r"(?u)\b\w[\w']+\b")
 
 @dataclass(frozen=True)
 class Suggestion:
-    """A candidate rule.
-
-    Attributes
-    ----------
-    source : description of the rule
-    precision : float
-        Estimated share of correct votes, with a 95% interval.
-    coverage, new_items : int
-        Items on which it would vote, and those of them that have no vote yet.
-    overlap : tuple of (identifier of a source, share of the matches on which the source votes)
-    examples : tuple of str
-    """
+    """A candidate rule."""
 
     source: dict[str, Any]
-    precision: float
+    precision: float  # estimated share of correct votes, with a 95% interval
     interval: tuple[float, float]
+    # Items on which it would vote, and those of them that have no vote yet.
     coverage: int
     new_items: int
+    # Identifiers of sources, and the share of the matches on which they vote.
     overlap: tuple[tuple[str, float], ...] = ()
     examples: tuple[str, ...] = field(default=())
 
@@ -76,20 +67,11 @@ class Suggestion:
 
 @dataclass(frozen=True, eq=False)
 class TermTable:
-    """Words and pairs of words of some items; they do not depend on votes, so they are counted once.
+    """Words and pairs of words of some items; they do not depend on votes, so they are counted once."""
 
-    Attributes
-    ----------
-    rows : integer array of shape (r,)
-        The items.
-    names : tuple of T str
-    matrix : sparse array of shape (r, T), by column
-        1 where an item contains a term.
-    """
-
-    rows: NDArray[np.intp]
+    rows: NDArray[np.intp]  # the items; shape (r,)
     names: tuple[str, ...]
-    matrix: Any
+    matrix: Any  # 1 where an item contains a term; shape (r, T)
 
     @classmethod
     def of(cls, items: Items, sample: NDArray[np.intp] | None) -> TermTable:

@@ -10,43 +10,28 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from flyingsquid.studio.fitting import Codes, StudioFit, VoteSummary
+from flyingsquid.studio.fitting import Codes, StudioFit, VoteSummary, fit_columns
 from flyingsquid.studio.project import SourceEntry
 from flyingsquid.votes import Votes
 
 
 @dataclass(frozen=True, eq=False)
 class View:
-    """Votes and labels after the same actions. Immutable.
+    """Votes and labels after the same actions. Immutable."""
 
-    Attributes
-    ----------
-    change : int
-        Number of the change that it belongs to.
-    entries, names, columns : tuples
-        The sources in use, their names, and their votes of shape (n,).
-    summary : VoteSummary
-    fit : StudioFit
-        On all items, or on a sample.
-    gold : dict from item to class
-    classes : tuple of str
-    changed : int
-        Labels that differ from those before the change; estimated on the sample if there is one.
-    fit_ms, table_ms : float
-    effects : dict from source to the number of labels that change without it, or None until known
-    """
-
-    change: int
+    change: int  # number of the change that it belongs to
+    # The sources in use, their names, and their votes of shape (n,).
     entries: tuple[SourceEntry, ...]
     names: tuple[str, ...]
     columns: tuple[Codes, ...]
     summary: VoteSummary
-    fit: StudioFit
-    gold: dict[int, int]
+    fit: StudioFit  # on all items, or on a sample
+    gold: dict[int, int]  # class by item
     classes: tuple[str, ...]
-    changed: int
+    changed: int  # labels that differ from those before the change; estimated on the sample if there is one
     fit_ms: float
     table_ms: float
+    # Dict from source to the number of labels that change without it, or None until known.
     effects: dict[str, int] | None = None
 
     @cached_property
@@ -59,6 +44,18 @@ class View:
         if self.fit.model is None or not len(codes):
             return None
         return self.fit.model.predict_proba(Votes(codes, self.classes, self.names), dtype=np.float32)
+
+    def fit_on(self, rows: NDArray[np.intp] | None, left_out: int | None = None) -> StudioFit:
+        """Fit the votes on some items (None for all), without one of the sources if ``left_out`` is given."""
+        kept = [j for j in range(len(self.columns)) if j != left_out]
+        return fit_columns(
+            [self.columns[j] for j in kept],
+            self.classes,
+            [self.names[j] for j in kept],
+            self.gold,
+            rows,
+            len(self.summary.covered),
+        )
 
     def source_numbers(self, id: str) -> dict[str, Any]:
         """Return the numbers of a source in the table; they are None if it is not in use."""

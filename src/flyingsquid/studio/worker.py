@@ -35,22 +35,13 @@ PATTERN_SECONDS, FUNCTION_SECONDS, START_SECONDS = 5.0, 60.0, 120.0
 
 @dataclass(eq=False)
 class Job:
-    """Application of one source to all items.
+    """Application of one source to all items."""
 
-    Attributes
-    ----------
-    key : str
-        Identifies the result.
-    source : description of the source
-    chunk_of : callable
-        Returns the values of items start..stop: strings, or mappings for functions.
-    codes : int8 array of shape (n,)
-        1 on matches and -1 elsewhere; for functions the classes. Complete up to ``done``.
-    """
-
-    key: str
+    key: str  # identifies the result
     source: dict[str, Any]
+    # Returns the values of items start..stop: strings, or mappings for functions.
     chunk_of: Callable[[int, int], list[Any]]
+    # 1 on matches and -1 elsewhere; for functions the classes. Complete up to ``done``; shape (n,).
     codes: NDArray[np.int8]
     classes: tuple[str, ...] = ()
     seconds: float = PATTERN_SECONDS
@@ -258,45 +249,27 @@ def serve() -> None:
             request = pickle.load(requests)
         except EOFError:
             return
-        source, classes, place, values = request or ({"kind": "start"}, (), ("", 0), None)
-        answer: Any = []
-        if source["kind"] == "list":
-            answer = _list(source, modules)
-        elif source["kind"] != "start":
+        answer: Any = None
+        if request is not None:  # None asks only whether the process is ready
+            source, classes, place, values = request
             if values is not None:
                 known[place] = values
-            answer = _answer(source, classes, known[place], place[1], modules)
+            answer = _answer(source, classes, known.get(place, []), place[1] if place else 0, modules)
         pickle.dump(answer, answers)
         answers.flush()
 
 
 def _answer(
-    source: dict[str, Any],
-    classes: tuple[str, ...],
-    values: list[Any],
-    start: int,
-    modules: _Modules,
-) -> bytes | str:
-    """Return int8 codes as bytes, or the message of an error."""
+    source: dict[str, Any], classes: tuple[str, ...], values: list[Any], start: int, modules: _Modules
+) -> bytes | list[str] | str:
+    """Return int8 codes as bytes, the names of the functions in a file, or the message of an error."""
     try:
-        if classes == ():
-            codes = match(source, values)
-        else:
-            codes = _call_function(source, classes, values, start, modules)
+        if source["kind"] == "list":
+            return sorted(_functions_of(source, modules))
+        codes = _call_function(source, classes, values, start, modules) if classes else match(source, values)
+        return codes.tobytes()
     except Exception as error:
-        return _message(error)
-    return np.asarray(codes, np.int8).tobytes()
-
-
-def _message(error: Exception) -> str:
-    return f"{type(error).__name__}: {' '.join(str(error).split())}"[:500]
-
-
-def _list(source: dict[str, Any], modules: _Modules) -> list[str] | str:
-    try:
-        return sorted(_functions_of(source, modules))
-    except Exception as error:
-        return _message(error)
+        return f"{type(error).__name__}: {' '.join(str(error).split())}"[:500]
 
 
 def match(source: dict[str, Any], values: Sequence[str | None]) -> NDArray[np.int8]:

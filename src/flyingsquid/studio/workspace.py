@@ -23,7 +23,6 @@ from flyingsquid.studio import browsing
 from flyingsquid.studio.columns import FunctionFile, SourceColumns
 from flyingsquid.studio.fitting import (
     StudioFit,
-    effect_of_removal,
     fit_columns,
     sample_rows,
     summarize_votes,
@@ -302,8 +301,7 @@ class Workspace:
         view = self.view
         if view.fit.rows is not None:
             start = time.perf_counter()
-            full = fit_columns(view.columns, view.classes, view.names, view.gold, None, len(self.items))
-            refined = replace(view, fit=full, fit_ms=1e3 * (time.perf_counter() - start))
+            refined = replace(view, fit=view.fit_on(None), fit_ms=1e3 * (time.perf_counter() - start))
             if not self._publish(view, refined):
                 return
             view = refined
@@ -312,14 +310,14 @@ class Workspace:
         if not stop():
             self.find_suggestions()
         effects: dict[str, int] = {}
-        sampled = view.fit if self._sample is None else self._fit_sample(view)
+        sampled = view.fit if self._sample is None else view.fit_on(with_gold(self._sample, view.gold))
         scale = len(self.items) / len(sampled.labels)
         for j, entry in enumerate(view.entries):
             if stop():
                 return
-            changed = effect_of_removal(sampled, view.columns, view.names, view.gold, j)
-            if changed is not None:
-                effects[entry.id] = round(changed * scale)
+            without = None if sampled.model is None else view.fit_on(sampled.rows, left_out=j)
+            if without is not None and (without.model is not None or not without.messages):
+                effects[entry.id] = round(np.count_nonzero(without.labels != sampled.labels) * scale)
         if self._publish(view, replace(view, effects=effects)):
             self._on_event({"table": self.revision})
 
@@ -330,10 +328,6 @@ class Workspace:
                 return False
             self.view = new
             return True
-
-    def _fit_sample(self, view: View) -> StudioFit:
-        rows = with_gold(self._sample, view.gold)
-        return fit_columns(view.columns, view.classes, view.names, view.gold, rows, len(self.items))
 
     def find_suggestions(self) -> None:
         """Derive candidate rules from the current labels."""

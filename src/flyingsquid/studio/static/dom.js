@@ -40,6 +40,18 @@ export function setError(element, message) {
   show(element, Boolean(message));
 }
 
+/** Run a call that may fail, and show its message in `element`. Returns whether it succeeded. */
+export async function attempt(element, call) {
+  setError(element, "");
+  try {
+    await call();
+    return true;
+  } catch (error) {
+    setError(element, error.message);
+    return false;
+  }
+}
+
 /**
  * Make the children of `parent` follow `entries`. Elements are kept by key, so that focus and open details
  * survive.

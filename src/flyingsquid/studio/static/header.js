@@ -2,6 +2,7 @@
 
 import {
   $,
+  attempt,
   chip,
   count,
   h,
@@ -159,15 +160,6 @@ function renderExports(state) {
   );
 }
 
-async function attempt(call) {
-  try {
-    setError($("problem"), "");
-    await call();
-  } catch (error) {
-    setError($("problem"), error.message);
-  }
-}
-
 function startMenu() {
   const menu = $("export");
   const close = (focus) => {
@@ -206,8 +198,8 @@ function announce(state) {
 export function startHeader() {
   startMenu();
   startTheme();
-  $("undo").addEventListener("click", () => attempt(undo));
-  $("redo").addEventListener("click", () => attempt(redo));
+  $("undo").addEventListener("click", () => attempt($("problem"), undo));
+  $("redo").addEventListener("click", () => attempt($("problem"), redo));
   onConnection((message) => setError($("connection"), message));
   onState((state, previous) => {
     renderFacts(state);
@@ -220,5 +212,5 @@ export function startHeader() {
   });
 }
 
-export const undoNow = () => store.state?.history.undo && attempt(undo);
-export const redoNow = () => store.state?.history.redo && attempt(redo);
+export const undoNow = () => store.state?.history.undo && attempt($("problem"), undo);
+export const redoNow = () => store.state?.history.redo && attempt($("problem"), redo);

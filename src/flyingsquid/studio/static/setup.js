@@ -1,6 +1,6 @@
 // The settings of a project: names of the classes, and the column with the text.
 
-import { $, h, setError, setText, show } from "./dom.js";
+import { $, attempt, h, setError, setText, show } from "./dom.js";
 import { act, onState, store } from "./store.js";
 
 let isOpen = false;
@@ -16,13 +16,7 @@ async function saveClasses(event) {
     setError($("setup-error"), "Enter at least two different classes, separated by commas.");
     return;
   }
-  try {
-    setError($("setup-error"), "");
-    await act({ type: "set_classes", classes });
-    toggle(false);
-  } catch (error) {
-    setError($("setup-error"), error.message);
-  }
+  if (await attempt($("setup-error"), () => act({ type: "set_classes", classes }))) toggle(false);
 }
 
 /** Open or close the form with the classes. It stays open as long as there are none. */
@@ -34,14 +28,7 @@ function toggle(open) {
   (open ? $("setup-classes") : $("classes-open")).focus();
 }
 
-async function saveText() {
-  try {
-    setError($("problem"), "");
-    await act({ type: "set_columns", text: $("text-column").value });
-  } catch (error) {
-    setError($("problem"), error.message);
-  }
-}
+const saveText = () => attempt($("problem"), () => act({ type: "set_columns", text: $("text-column").value }));
 
 function render(state) {
   const isReady = state.classes.length > 1;

@@ -2,7 +2,9 @@
 
 import { KINDS, describe, votedClasses } from "./describe.js";
 import {
-  $, button,
+  $,
+  attempt,
+  button,
   chip,
   count,
   h,
@@ -27,22 +29,15 @@ const FEW_SOURCES =
 const MAX_CHIPS = 3;
 const EDITABLE = new Set(["keywords", "regex", "comparison", "similarity"]);
 
-async function attempt(row, action) {
-  const error = row.querySelector(".row-error");
-  try {
-    setError(error, "");
-    row.setAttribute("aria-busy", "true");
-    await act(action);
-  } catch (problem) {
-    setError(error, problem.message);
-  } finally {
-    row.removeAttribute("aria-busy");
-  }
+async function change(row, action) {
+  row.setAttribute("aria-busy", "true");
+  await attempt(row.querySelector(".row-error"), () => act(action));
+  row.removeAttribute("aria-busy");
 }
 
 function createRow({ id }) {
   const find = () => store.state.sources.find((entry) => entry.id === id);
-  const toggle = () => attempt(row, { type: "set_enabled", id, enabled: enabled.checked });
+  const toggle = () => change(row, { type: "set_enabled", id, enabled: enabled.checked });
   const enabled = h("input", { type: "checkbox", on: { change: toggle } });
   const name = button("", () => showSource(id), {
     class: "link name",
@@ -76,7 +71,7 @@ function createRow({ id }) {
 async function removeSource(row, id) {
   // Focus would be lost with the row.
   const next = row.nextElementSibling || row.previousElementSibling;
-  await attempt(row, { type: "remove_source", id });
+  await change(row, { type: "remove_source", id });
   if (!row.isConnected) (next?.querySelector("button.name") || $("sources-h")).focus?.();
 }
 

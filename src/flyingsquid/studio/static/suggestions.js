@@ -3,7 +3,9 @@
 import { get, isAbort, superseding } from "./api.js";
 import { KINDS, describe } from "./describe.js";
 import {
-  $, button,
+  $,
+  attempt,
+  button,
   chip,
   count,
   h,
@@ -12,7 +14,6 @@ import {
   plural,
   range,
   reconcile,
-  setError,
   setText,
 } from "./dom.js";
 import { marked } from "./text.js";
@@ -24,20 +25,14 @@ let expanded = false;
 let found = [];
 
 async function decide(card, type, id) {
-  const error = card.querySelector(".error");
   const buttons = card.querySelectorAll("button");
-  try {
-    setError(error, "");
-    buttons.forEach((button) => (button.disabled = true));
-    const next = card.nextElementSibling || card.previousElementSibling;
-    await act({ type, id });
+  const next = card.nextElementSibling || card.previousElementSibling;
+  buttons.forEach((button) => (button.disabled = true));
+  if (await attempt(card.querySelector(".error"), () => act({ type, id }))) {
     found = found.filter((entry) => entry.id !== id);
     render();
     (next?.isConnected ? next.querySelector("button") : $("suggestions-h"))?.focus?.();
-  } catch (problem) {
-    setError(error, problem.message);
-    buttons.forEach((button) => (button.disabled = false));
-  }
+  } else buttons.forEach((button) => (button.disabled = false));
 }
 
 function createCard(entry) {
