@@ -228,17 +228,14 @@ def _starts(correlation: Array, is_compared: NDArray[np.bool_]) -> tuple[Array, 
     Quantiles over the partners of a source resist some dependent partners; leaving out the most correlated
     pairs resists more of them. The last start is plain least squares.
     """
-    every = correlation[is_compared][None]
-    highest, high, middle = every.max(), row_quantiles(every, 0.85), row_quantiles(every, 0.7)
-    strengths = [np.full(len(correlation), 0.6)]
-    for largest, quantile in ((highest, 0.5), (highest, 0.3), (high, 0.5), (middle, 0.5)):
-        kept = is_compared & (correlation <= largest)
-        has_some = kept.any(axis=1)
-        typical = row_quantiles(np.where(kept, correlation, np.inf), quantile)
-        overall = max(float(np.median(typical[has_some])), 0.01)
-        strengths.append((typical / np.sqrt(overall)).clip(0.02, 0.97))
-    least_squares, median, *others = strengths
-    return np.array([median, median, *others, least_squares]), np.array([12.0, 3.0, 3.0, 3.0, 3.0, np.inf])
+    highest, high, middle = row_quantiles(correlation[is_compared][None], np.array([1.0, 0.85, 0.7]))
+    largest = np.array([highest, highest, high, middle])[:, None, None]
+    kept = is_compared & (correlation <= largest)
+    typical = row_quantiles(np.where(kept, correlation, np.inf), np.array([[0.5], [0.3], [0.5], [0.5]]))
+    overall = row_quantiles(np.where(kept.any(axis=2), typical, np.inf), 0.5)
+    strengths = (typical / np.sqrt(np.maximum(overall, 0.01))[:, None]).clip(0.02, 0.97)
+    least_squares = np.full((1, len(correlation)), 0.6)
+    return np.concatenate([strengths[:1], strengths, least_squares]), np.array([12.0, 3, 3, 3, 3, np.inf])
 
 
 def _fit_robustly(
@@ -252,22 +249,27 @@ def _fit_robustly(
     first, second = pairs
     of_source = np.searchsorted(first, np.arange(strengths.shape[1]))
     for iteration in range(_MOST_ITERATIONS):
-        partners = strengths[:, second]
-        fitted = strengths[:, first] * partners
         scale = np.maximum(_SCALE, scales * 0.8**iteration)[:, None]  # infinite for least squares
+        partners = strengths.take(second, axis=1)
+        fitted = strengths.take(first, axis=1)
+        fitted *= partners
         weights = _precision_of_residuals(precision, fitted)
-        loss = (correlation - fitted) / scale
+        loss = correlation - fitted
+        loss /= scale
         loss *= loss
         loss *= weights
         loss += 1
-        weights /= loss * loss
+        loss *= loss
+        weights /= loss
         weights *= partners
-        norm = np.add.reduceat(weights * partners, of_source, axis=1)
-        target = np.add.reduceat(weights * correlation, of_source, axis=1)
-        target = np.divide(target, norm, out=strengths.copy(), where=norm > 0)
-        updated = ((strengths + target) / 2).clip(_LOWEST, _HIGHEST)
-        moved = float(np.abs(updated - strengths).max())
-        strengths = updated
+        partners *= weights
+        weights *= correlation
+        target = np.add.reduceat(weights, of_source, axis=1) / np.add.reduceat(partners, of_source, axis=1)
+        target += strengths
+        target /= 2
+        np.minimum(np.maximum(target, _LOWEST, out=target), _HIGHEST, out=target)
+        moved = np.abs(target - strengths).max()
+        strengths = target
         if moved < _TOLERANCE and iteration > _SETTLED:
             break
     return strengths
@@ -348,21 +350,24 @@ def _kappa_unexplained(compared: _Compared) -> Array:
     Kappa of independent sources is κᵢⱼ = cᵢcⱼ; c is the median over the others, which resists a few copies.
     """
     kappa, mask = compared.kappa, compared.mask
-    middle, overall = row_quantiles(kappa, 0.5), float(np.median(kappa[mask]))
+    middle, overall = row_quantiles(kappa, 0.5), float(row_quantiles(kappa[mask], 0.5))
     strength = np.clip(middle / np.sqrt(max(overall, 0.01)), 0.0, _BEST_KAPPA)
     explained = np.outer(strength, strength)
     return np.where(mask, (np.where(mask, kappa, 0.0) - explained) / (1 - explained), 0.0)
 
 
-def row_quantiles(values: Array, quantile: float) -> Array:
-    """Return the quantile of the finite values of each row, 0 without any; ``np.nanquantile`` is slower."""
-    ordered = np.sort(values, axis=1)
-    last = np.isfinite(ordered).sum(axis=1) - 1
-    at = quantile * np.maximum(last, 0)
+def row_quantiles(values: Array, quantile: Array | float) -> Array:
+    """Return a quantile of the finite values along the last axis, 0 without any; shape of the other axes.
+
+    ``np.nanquantile`` is slower. Quantiles may differ: they broadcast with the other axes.
+    """
+    ordered = np.sort(values, axis=-1)
+    last = np.maximum(np.isfinite(ordered).sum(axis=-1) - 1, 0)
+    at = quantile * last
     low = np.floor(at).astype(np.intp)
-    rows = np.arange(len(values))
-    below, above = ordered[rows, low], ordered[rows, np.minimum(low + 1, np.maximum(last, 0))]
-    below, above = (np.where(last >= 0, each, 0.0) for each in (below, above))
+    ends = np.stack(np.broadcast_arrays(low, np.minimum(low + 1, last)), axis=-1)
+    found = np.take_along_axis(ordered, ends, axis=-1)
+    below, above = np.moveaxis(np.where(np.isfinite(found), found, 0.0), -1, 0)
     return np.asarray(below + (at - low) * (above - below))
 
 

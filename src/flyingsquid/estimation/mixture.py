@@ -77,8 +77,8 @@ _COMPLETE_VOTES = 10.0
 # A given class balance relative to that of the votes is kept below this and above its inverse, because votes
 # for a class may be missing altogether (3 to 5: same).
 _MOST_RELATIVE = 3.0
-# So many rows mostly show that not all labels are the same.
-_FEW_ROWS = 64
+# Of more rows than this, some are labeled first.
+_MANY_ROWS = 4_096
 # Parts of the mixture with a smaller share than this are left out.
 _NEGLIGIBLE = 0.01
 # The gain must hold under tables of at least this share, and under weighted votes unless the tables have more
@@ -383,18 +383,21 @@ def assess_mixture(
     """Return the mixture with the estimates of the sources that its labels imply."""
     sources = estimate_sources(moments, labels, mixture, tables, trust, balance)
     rows = None if labels is None else labels.rows
-    only_class = None if rows is None else _only_class(rows, mixture)
+    only_class = None if labels is None else _only_class(labels)
     return MixtureFit(moments, rows, balance, mixture, tables, trust, dependence, sources, only_class)
 
 
-def _only_class(rows: Rows, mixture: Mixture) -> int | None:
+def _only_class(labels: RowLabels) -> int | None:
     """Return the label of all items with votes, if it is the same for all."""
-    voted = np.flatnonzero(rows.voted)
-    for some in (voted[:: max(len(voted) // _FEW_ROWS, 1)], voted):
-        best = np.unique(hot_posterior(rows.cast[some], mixture).argmax(axis=1))
-        if len(best) != 1:
+    rows, mixture = labels.rows, labels.mixture
+    if len(rows.counts) > _MANY_ROWS:  # mostly, some of them show that labels differ
+        voted = np.flatnonzero(rows.voted)
+        some = hot_posterior(rows.cast[voted[:: _MANY_ROWS // 16]], mixture).argmax(axis=1)
+        if (some != some[:1]).any():
             return None
-    return int(best[0])
+    mixed = mix_parts(rows.cast, mixture, labels.fallback, labels.by_tables)
+    best = np.unique(mixed[rows.voted > 0].argmax(axis=1))
+    return int(best[0]) if len(best) == 1 else None
 
 
 def gain_over_majority(labels: Array, plausible: list[Array], rows: Rows) -> Gain:
