@@ -111,8 +111,8 @@ def find_dependence(moments: Moments, pairs: PairAgreement | None = None) -> Dep
     pairs = moments.compare_pairs() if pairs is None else pairs
     n_pairs, second_factor, contradiction = 0, 0.0, 0.0
     compared = _compare(pairs)
-    at, correlation, precision = compared.at, compared.correlation, compared.precision
     if compared.is_enough:
+        at, correlation, _, precision = compared
         excess, is_dependent = _outliers(correlation, precision)
         shared[np.ix_(at, at)] = np.where(is_dependent, excess, 0.0)
         n_pairs = int(is_dependent.sum()) // 2
@@ -123,45 +123,29 @@ def find_dependence(moments: Moments, pairs: PairAgreement | None = None) -> Dep
 
 
 class _Compared(NamedTuple):
-    """The s sources that share enough items with another source, and all pairs of them.
+    """Agreement beyond chance of the s sources that share enough items with another source.
 
     Attributes
     ----------
     at : integer array of shape (s,)
-    pairs : PairAgreement of these sources, arrays of shape (s, s)
-    mask : mask of shape (s, s)
-        Pairs that share enough items.
+    correlation : array of shape (s, s)
+        Agreement beyond chance, scaled to [-1, 1]; 0 for pairs that share too few items.
+    kappa : array of shape (s, s)
+        Agreement beyond chance relative to the largest possible; infinite for pairs that share too few items.
+    precision : array of shape (s, s)
+        Number of items behind each; 0 for pairs that share too few.
     """
 
     at: NDArray[np.intp]
-    pairs: PairAgreement
-    mask: NDArray[np.bool_]
+    correlation: Array
+    kappa: Array
+    precision: Array
 
     @property
     def is_enough(self) -> bool:
         """True if the strengths of the sources can be estimated."""
-        return bool(len(self.at) >= _FEWEST_SOURCES and self.mask.sum() >= 2 * _FEWEST_PAIRS)
-
-    @property
-    def precision(self) -> Array:
-        """Number of items behind each correlation, shape (s, s); 0 for pairs that are not compared."""
-        return np.where(self.mask, self.pairs.overlap, 0.0)
-
-    @property
-    def correlation(self) -> Array:
-        """Agreement beyond chance, scaled to [-1, 1], shape (s, s); 0 for pairs that are not compared."""
-        scale = np.sqrt(self.pairs.spread * self.pairs.spread.T)
-        return np.divide(self._beyond_chance(), scale, out=np.zeros_like(scale), where=self.mask)
-
-    @property
-    def kappa(self) -> Array:
-        """Agreement beyond chance relative to the largest possible, shape (s, s); infinite if unknown."""
-        possible = 1 - self.pairs.chance
-        return np.divide(self._beyond_chance(), possible, out=np.full_like(possible, np.inf), where=self.mask)
-
-    def _beyond_chance(self) -> Array:
-        overlap, agreement, chance, _, _ = self.pairs
-        return np.divide(agreement, overlap, out=np.zeros_like(overlap), where=self.mask) - chance
+        n_pairs = int(np.count_nonzero(self.precision)) // 2
+        return len(self.at) >= _FEWEST_SOURCES and n_pairs >= _FEWEST_PAIRS
 
 
 def _compare(pairs: PairAgreement) -> _Compared:
@@ -170,10 +154,16 @@ def _compare(pairs: PairAgreement) -> _Compared:
     np.fill_diagonal(mask, False)
     # Workers of a crowd mostly share few items; the cost is quadratic in the remaining ones.
     at = np.flatnonzero(mask.any(axis=1))
-    if len(at) == len(mask):
-        return _Compared(at, pairs, mask)
     of = np.ix_(at, at)
-    return _Compared(at, PairAgreement(*(each[of] for each in pairs)), mask[of])
+    mask, (overlap, agreement, chance, _, spread) = mask[of], (each[of] for each in pairs)
+    beyond = np.divide(agreement, overlap, out=np.zeros_like(overlap), where=mask) - chance
+    scale = np.sqrt(spread * spread.T)
+    return _Compared(
+        at,
+        np.divide(beyond, scale, out=np.zeros_like(beyond), where=mask),
+        np.divide(beyond, 1 - chance, out=np.full_like(beyond, np.inf), where=mask),
+        np.where(mask, overlap, 0.0),
+    )
 
 
 def pair_correlations(moments: Moments) -> tuple[NDArray[np.intp], Array, Array] | None:
@@ -349,7 +339,7 @@ def _kappa_unexplained(compared: _Compared) -> Array:
 
     Kappa of independent sources is κᵢⱼ = cᵢcⱼ; c is the median over the others, which resists a few copies.
     """
-    kappa, mask = compared.kappa, compared.mask
+    kappa, mask = compared.kappa, compared.precision > 0
     middle, overall = row_quantiles(kappa, 0.5), float(row_quantiles(kappa[mask], 0.5))
     strength = np.clip(middle / np.sqrt(max(overall, 0.01)), 0.0, _BEST_KAPPA)
     explained = np.outer(strength, strength)

@@ -135,7 +135,7 @@ class Tables(NamedTuple):
 
     def term(self, weights: VoteWeights, abstention: float = 0.0) -> TableTerm:
         """Return the tables as part of a mixture; ``abstention`` in [0, 1] is the weight of abstentions."""
-        counts = weights.of_tables[:, None]
+        counts = np.where(weights.one_sided, 0.0, weights.discounts)[:, None]
         logs = counts[:, :, None] * np.log(self.tables)
         if self.coverage is None or not abstention:
             return TableTerm(logs, weights.weights, self.balance)
