@@ -111,8 +111,8 @@ def find_dependence(moments: Moments, pairs: PairAgreement | None = None) -> Dep
     pairs = moments.compare_pairs() if pairs is None else pairs
     n_pairs, second_factor, contradiction = 0, 0.0, 0.0
     compared = _compare(pairs)
-    at, correlation, precision = compared.at, compared.correlation, compared.precision
     if compared.is_enough:
+        at, correlation, _, precision = compared
         excess, is_dependent = _outliers(correlation, precision)
         shared[np.ix_(at, at)] = np.where(is_dependent, excess, 0.0)
         n_pairs = int(is_dependent.sum()) // 2
@@ -123,45 +123,29 @@ def find_dependence(moments: Moments, pairs: PairAgreement | None = None) -> Dep
 
 
 class _Compared(NamedTuple):
-    """The s sources that share enough items with another source, and all pairs of them.
+    """Agreement beyond chance of the s sources that share enough items with another source.
 
     Attributes
     ----------
     at : integer array of shape (s,)
-    pairs : PairAgreement of these sources, arrays of shape (s, s)
-    mask : mask of shape (s, s)
-        Pairs that share enough items.
+    correlation : array of shape (s, s)
+        Agreement beyond chance, scaled to [-1, 1]; 0 for pairs that share too few items.
+    kappa : array of shape (s, s)
+        Agreement beyond chance relative to the largest possible; infinite for pairs that share too few items.
+    precision : array of shape (s, s)
+        Number of items behind each; 0 for pairs that share too few.
     """
 
     at: NDArray[np.intp]
-    pairs: PairAgreement
-    mask: NDArray[np.bool_]
+    correlation: Array
+    kappa: Array
+    precision: Array
 
     @property
     def is_enough(self) -> bool:
         """True if the strengths of the sources can be estimated."""
-        return bool(len(self.at) >= _FEWEST_SOURCES and self.mask.sum() >= 2 * _FEWEST_PAIRS)
-
-    @property
-    def precision(self) -> Array:
-        """Number of items behind each correlation, shape (s, s); 0 for pairs that are not compared."""
-        return np.where(self.mask, self.pairs.overlap, 0.0)
-
-    @property
-    def correlation(self) -> Array:
-        """Agreement beyond chance, scaled to [-1, 1], shape (s, s); 0 for pairs that are not compared."""
-        scale = np.sqrt(self.pairs.spread * self.pairs.spread.T)
-        return np.divide(self._beyond_chance(), scale, out=np.zeros_like(scale), where=self.mask)
-
-    @property
-    def kappa(self) -> Array:
-        """Agreement beyond chance relative to the largest possible, shape (s, s); infinite if unknown."""
-        possible = 1 - self.pairs.chance
-        return np.divide(self._beyond_chance(), possible, out=np.full_like(possible, np.inf), where=self.mask)
-
-    def _beyond_chance(self) -> Array:
-        overlap, agreement, chance, _, _ = self.pairs
-        return np.divide(agreement, overlap, out=np.zeros_like(overlap), where=self.mask) - chance
+        n_pairs = int(np.count_nonzero(self.precision)) // 2
+        return len(self.at) >= _FEWEST_SOURCES and n_pairs >= _FEWEST_PAIRS
 
 
 def _compare(pairs: PairAgreement) -> _Compared:
@@ -170,10 +154,16 @@ def _compare(pairs: PairAgreement) -> _Compared:
     np.fill_diagonal(mask, False)
     # Workers of a crowd mostly share few items; the cost is quadratic in the remaining ones.
     at = np.flatnonzero(mask.any(axis=1))
-    if len(at) == len(mask):
-        return _Compared(at, pairs, mask)
     of = np.ix_(at, at)
-    return _Compared(at, PairAgreement(*(each[of] for each in pairs)), mask[of])
+    mask, (overlap, agreement, chance, _, spread) = mask[of], (each[of] for each in pairs)
+    beyond = np.divide(agreement, overlap, out=np.zeros_like(overlap), where=mask) - chance
+    scale = np.sqrt(spread * spread.T)
+    return _Compared(
+        at,
+        np.divide(beyond, scale, out=np.zeros_like(beyond), where=mask),
+        np.divide(beyond, 1 - chance, out=np.full_like(beyond, np.inf), where=mask),
+        np.where(mask, overlap, 0.0),
+    )
 
 
 def pair_correlations(moments: Moments) -> tuple[NDArray[np.intp], Array, Array] | None:
@@ -228,17 +218,14 @@ def _starts(correlation: Array, is_compared: NDArray[np.bool_]) -> tuple[Array, 
     Quantiles over the partners of a source resist some dependent partners; leaving out the most correlated
     pairs resists more of them. The last start is plain least squares.
     """
-    every = correlation[is_compared][None]
-    highest, high, middle = every.max(), row_quantiles(every, 0.85), row_quantiles(every, 0.7)
-    strengths = [np.full(len(correlation), 0.6)]
-    for largest, quantile in ((highest, 0.5), (highest, 0.3), (high, 0.5), (middle, 0.5)):
-        kept = is_compared & (correlation <= largest)
-        has_some = kept.any(axis=1)
-        typical = row_quantiles(np.where(kept, correlation, np.inf), quantile)
-        overall = max(float(np.median(typical[has_some])), 0.01)
-        strengths.append((typical / np.sqrt(overall)).clip(0.02, 0.97))
-    least_squares, median, *others = strengths
-    return np.array([median, median, *others, least_squares]), np.array([12.0, 3.0, 3.0, 3.0, 3.0, np.inf])
+    highest, high, middle = row_quantiles(correlation[is_compared][None], np.array([1.0, 0.85, 0.7]))
+    largest = np.array([highest, highest, high, middle])[:, None, None]
+    kept = is_compared & (correlation <= largest)
+    typical = row_quantiles(np.where(kept, correlation, np.inf), np.array([[0.5], [0.3], [0.5], [0.5]]))
+    overall = row_quantiles(np.where(kept.any(axis=2), typical, np.inf), 0.5)
+    strengths = (typical / np.sqrt(np.maximum(overall, 0.01))[:, None]).clip(0.02, 0.97)
+    least_squares = np.full((1, len(correlation)), 0.6)
+    return np.concatenate([strengths[:1], strengths, least_squares]), np.array([12.0, 3, 3, 3, 3, np.inf])
 
 
 def _fit_robustly(
@@ -252,22 +239,27 @@ def _fit_robustly(
     first, second = pairs
     of_source = np.searchsorted(first, np.arange(strengths.shape[1]))
     for iteration in range(_MOST_ITERATIONS):
-        partners = strengths[:, second]
-        fitted = strengths[:, first] * partners
         scale = np.maximum(_SCALE, scales * 0.8**iteration)[:, None]  # infinite for least squares
+        partners = strengths.take(second, axis=1)
+        fitted = strengths.take(first, axis=1)
+        fitted *= partners
         weights = _precision_of_residuals(precision, fitted)
-        loss = (correlation - fitted) / scale
+        loss = correlation - fitted
+        loss /= scale
         loss *= loss
         loss *= weights
         loss += 1
-        weights /= loss * loss
+        loss *= loss
+        weights /= loss
         weights *= partners
-        norm = np.add.reduceat(weights * partners, of_source, axis=1)
-        target = np.add.reduceat(weights * correlation, of_source, axis=1)
-        target = np.divide(target, norm, out=strengths.copy(), where=norm > 0)
-        updated = ((strengths + target) / 2).clip(_LOWEST, _HIGHEST)
-        moved = float(np.abs(updated - strengths).max())
-        strengths = updated
+        partners *= weights
+        weights *= correlation
+        target = np.add.reduceat(weights, of_source, axis=1) / np.add.reduceat(partners, of_source, axis=1)
+        target += strengths
+        target /= 2
+        np.minimum(np.maximum(target, _LOWEST, out=target), _HIGHEST, out=target)
+        moved = np.abs(target - strengths).max()
+        strengths = target
         if moved < _TOLERANCE and iteration > _SETTLED:
             break
     return strengths
@@ -347,22 +339,25 @@ def _kappa_unexplained(compared: _Compared) -> Array:
 
     Kappa of independent sources is κᵢⱼ = cᵢcⱼ; c is the median over the others, which resists a few copies.
     """
-    kappa, mask = compared.kappa, compared.mask
-    middle, overall = row_quantiles(kappa, 0.5), float(np.median(kappa[mask]))
+    kappa, mask = compared.kappa, compared.precision > 0
+    middle, overall = row_quantiles(kappa, 0.5), float(row_quantiles(kappa[mask], 0.5))
     strength = np.clip(middle / np.sqrt(max(overall, 0.01)), 0.0, _BEST_KAPPA)
     explained = np.outer(strength, strength)
     return np.where(mask, (np.where(mask, kappa, 0.0) - explained) / (1 - explained), 0.0)
 
 
-def row_quantiles(values: Array, quantile: float) -> Array:
-    """Return the quantile of the finite values of each row, 0 without any; ``np.nanquantile`` is slower."""
-    ordered = np.sort(values, axis=1)
-    last = np.isfinite(ordered).sum(axis=1) - 1
-    at = quantile * np.maximum(last, 0)
+def row_quantiles(values: Array, quantile: Array | float) -> Array:
+    """Return a quantile of the finite values along the last axis, 0 without any; shape of the other axes.
+
+    ``np.nanquantile`` is slower. Quantiles may differ: they broadcast with the other axes.
+    """
+    ordered = np.sort(values, axis=-1)
+    last = np.maximum(np.isfinite(ordered).sum(axis=-1) - 1, 0)
+    at = quantile * last
     low = np.floor(at).astype(np.intp)
-    rows = np.arange(len(values))
-    below, above = ordered[rows, low], ordered[rows, np.minimum(low + 1, np.maximum(last, 0))]
-    below, above = (np.where(last >= 0, each, 0.0) for each in (below, above))
+    ends = np.stack(np.broadcast_arrays(low, np.minimum(low + 1, last)), axis=-1)
+    found = np.take_along_axis(ordered, ends, axis=-1)
+    below, above = np.moveaxis(np.where(np.isfinite(found), found, 0.0), -1, 0)
     return np.asarray(below + (at - low) * (above - below))
 
 

@@ -165,16 +165,8 @@ def suspicion(one_sided: NDArray[np.bool_], n_dependent: int, n_sources: int) ->
     """Return a score in [0, 1] for how suspicious each source is, shape (m,).
 
     One-sided sources are suspicious, because their accuracy depends on the class balance, which their votes
-    do not determine. All sources are suspicious if many pairs depend on each other, because further
-    dependent pairs are probably not detected.
-
-    Parameters
-    ----------
-    one_sided : mask of shape (m,)
-    n_dependent : int
-        Number of dependent pairs.
-    n_sources : int
-        Number of sources that vote for several classes.
+    do not determine. All sources are suspicious if many pairs of the ``n_sources`` others depend on each
+    other, because further dependent pairs are probably not detected.
     """
     pairs = max(n_sources * (n_sources - 1) / 2, 1.0)
     return np.where(one_sided, 1.0, min(n_dependent / pairs / _DEPENDENT_PAIRS, 1.0))

@@ -46,7 +46,7 @@ from flyingsquid.inference.weighted import (
     Mixture,
     TableTerm,
     best_class,
-    fallback_posterior,
+    hot_posterior,
     mix_parts,
     row_sums,
     weighted_shares,
@@ -77,6 +77,8 @@ _COMPLETE_VOTES = 10.0
 # A given class balance relative to that of the votes is kept below this and above its inverse, because votes
 # for a class may be missing altogether (3 to 5: same).
 _MOST_RELATIVE = 3.0
+# Of more rows than this, some are labeled first.
+_MANY_ROWS = 4_096
 # Parts of the mixture with a smaller share than this are left out.
 _NEGLIGIBLE = 0.01
 # The gain must hold under tables of at least this share, and under weighted votes unless the tables passed a
@@ -142,15 +144,16 @@ class MixtureFit:
 
         None from counts alone.
         """
-        if self._labels is None:
+        labels = self._labels
+        if labels is None:
             return None
-        rows, fallback, by_tables = self._labels
-        plausible = []
+        rows, plausible = labels.rows, []
         if not self.trust.has_passed:  # items without votes have the same label by any weights
-            plausible.append(np.where(rows.voted[:, None] > 0, fallback, self.mixture.without_votes))
-        if by_tables is not None and self.trust.share > _PLAUSIBLE:
-            plausible.append(by_tables)
-        return gain_over_majority(mix_parts(rows.cast, self.mixture, fallback, by_tables), plausible, rows)
+            plausible.append(np.where(rows.voted[:, None] > 0, labels.fallback, self.mixture.without_votes))
+        if labels.by_tables is not None and self.trust.share > _PLAUSIBLE:
+            plausible.append(labels.by_tables)
+        mixed = mix_parts(rows.cast, self.mixture, labels.fallback, labels.by_tables)
+        return gain_over_majority(mixed, plausible, rows)
 
 
 class Complete(NamedTuple):
@@ -203,7 +206,7 @@ def fit_mixture(
         most = MOST_FROM_PAIRS if em is None else 1.0
         trust = trust_in_tables(tested, pairs, tables, met, weights, dependence, against, most=most)
     mixture = _mix(moments, complete, pairs, balance, em, term, trust, dependence, weights)
-    labeled = None if rows is None else RowLabels(rows, fallback_posterior(rows.cast, mixture), by_tables)
+    labeled = None if rows is None else RowLabels(rows, mixture, by_tables)
     return assess_mixture(moments, labeled, balance, mixture, tables, trust, dependence)
 
 
@@ -381,13 +384,22 @@ def assess_mixture(
 ) -> MixtureFit:
     """Return the mixture with the estimates of the sources that its labels imply."""
     sources = estimate_sources(moments, labels, mixture, tables, trust, balance)
-    rows, only_class = None, None
-    if labels is not None:
-        rows = labels.rows
-        mixed = mix_parts(rows.cast, mixture, labels.fallback, labels.by_tables)
-        best = np.unique(mixed[rows.voted > 0].argmax(axis=1))
-        only_class = int(best[0]) if len(best) == 1 else None
+    rows = None if labels is None else labels.rows
+    only_class = None if labels is None else _only_class(labels)
     return MixtureFit(moments, rows, balance, mixture, tables, trust, dependence, sources, only_class)
+
+
+def _only_class(labels: RowLabels) -> int | None:
+    """Return the label of all items with votes, if it is the same for all."""
+    rows, mixture = labels.rows, labels.mixture
+    if len(rows.counts) > _MANY_ROWS:  # mostly, some of them show that labels differ
+        voted = np.flatnonzero(rows.voted)
+        some = hot_posterior(rows.cast[voted[:: _MANY_ROWS // 16]], mixture).argmax(axis=1)
+        if (some != some[:1]).any():
+            return None
+    mixed = mix_parts(rows.cast, mixture, labels.fallback, labels.by_tables)
+    best = np.unique(mixed[rows.voted > 0].argmax(axis=1))
+    return int(best[0]) if len(best) == 1 else None
 
 
 def gain_over_majority(labels: Array, plausible: list[Array], rows: Rows) -> Gain:

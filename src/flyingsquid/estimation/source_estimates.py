@@ -6,8 +6,9 @@ replaced by the typical label of the items on which a source votes for one class
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-from typing import NamedTuple, TypeAlias
+from dataclasses import dataclass, replace
+from functools import cached_property
+from typing import TypeAlias
 
 import numpy as np
 from numpy.typing import NDArray
@@ -49,6 +50,8 @@ Array = NDArray[np.float64]
 _CORRECTED_REACH, _CORRECTED_DOUBT = 0.05, 0.75
 # Standard errors use at most this many cells of votes, and so many parameters together.
 _MOST_SCORE_CELLS, _MOST_PARAMETERS = 1 << 18, 600
+# Shares below this change no digit.
+_ROUNDING = 1e-15
 # Votes on one item are correlated by about this much beyond the class, and of the votes against a class this
 # share goes to the strongest competitor, if there are more than two classes. Accuracies from counts then
 # differ from those of rows by .03 on average (design half; correlation .1 to .2: same).
@@ -95,28 +98,36 @@ class SourceErrors:
     evidence: AccuracyEvidence | None = None
 
 
-class RowLabels(NamedTuple):
-    """Rows of votes with their labels.
+@dataclass(frozen=True, eq=False)
+class RowLabels:
+    """Labels of rows by the parts of a mixture.
 
     Attributes
     ----------
     rows : Rows
-    fallback : array of shape (u, K)
-        The part of the posterior that does not rest on tables.
+    mixture : Mixture
     by_tables : array of shape (u, K) or None
         Posterior by tables, if there are any.
     """
 
     rows: Rows
-    fallback: Array
+    mixture: Mixture
     by_tables: Array | None
 
     @classmethod
     def of(cls, rows: Rows, mixture: Mixture) -> RowLabels:
-        """Label rows by the parts of a mixture."""
+        """Label rows by a mixture."""
         term = mixture.tables
-        by_tables = None if term is None else table_posterior(rows.cast, term, mixture.one_sided)
-        return cls(rows, fallback_posterior(rows.cast, mixture), by_tables)
+        return cls(
+            rows,
+            mixture,
+            None if term is None else table_posterior(rows.cast, term, mixture.one_sided),
+        )
+
+    @cached_property
+    def fallback(self) -> Array:
+        """The part of the posterior that does not rest on tables, shape (u, K)."""
+        return fallback_posterior(self.rows.cast, self.mixture)
 
 
 # Standard errors of the accuracies and of the class balance from sampling, (m,) and (K,); accuracies by
@@ -198,21 +209,20 @@ def estimate_by_gold(
 ) -> tuple[SourceEstimates, SourceErrors]:
     """Estimate sources by labels of the rows, shape (u, K), which gold labels have corrected."""
     cast = np.asarray(moments.vote_counts, np.float64).sum(axis=1)
-    right = _agreement_with(labels, rows, moments.n_sources)
+    found = _estimate_by(moments, rows, labels)
     doubt = _mean_doubt(labels, rows, cast)
     reach = _CORRECTED_REACH + _CORRECTED_DOUBT * doubt
-    interval, found = None, _mean_label(labels, rows)
+    interval = None
     if balance is None:
         mean_doubt = float(cast @ doubt / max(cast.sum(), 1.0))
-        errors = _share_errors(found, float(rows.voted.sum()))
-        interval = balance_intervals(found, errors, doubt=mean_doubt, trust=0.0, one_sided=0.0)
-    estimates = SourceEstimates(
-        found if balance is None else balance,
-        _confusion_of(moments, rows, labels),
-        np.where(cast > 0, right, 0.5),
+        errors = _share_errors(found.balance, float(rows.voted.sum()))
+        interval = balance_intervals(found.balance, errors, doubt=mean_doubt, trust=0.0, one_sided=0.0)
+    else:
+        found = replace(found, balance=balance)
+    sampling = np.where(cast > 1, _sampling_errors(found.accuracies, cast), np.nan)
+    return replace(found, accuracies=np.where(cast > 0, found.accuracies, 0.5)), SourceErrors(
+        sampling, np.stack([reach, reach], axis=1), interval
     )
-    sampling = np.where(cast > 1, _sampling_errors(right, cast), np.nan)
-    return estimates, SourceErrors(sampling, np.stack([reach, reach], axis=1), interval)
 
 
 # ---------------------------------------------------------------------- rows
@@ -221,23 +231,25 @@ def estimate_by_gold(
 def _estimate_from_rows(
     moments: Moments, labels: RowLabels, mixture: Mixture, trust: Trust
 ) -> SourceEstimates:
-    m, (rows, fallback, by_tables) = moments.n_sources, labels
+    rows, by_tables, m = labels.rows, labels.by_tables, moments.n_sources
+    if by_tables is not None and trust.share > 1 - _ROUNDING and not mixture.one_sided.any():
+        return _estimate_by(moments, rows, by_tables)
     # Fallback labels are less certain than they should be, and sources would look worse than they are;
     # rounded to the best class, sources would look better. The mean of both was closest on real and simulated
     # votes.
-    believed = (fallback + best_class(fallback)) / 2
-    right = _agreement_with(believed, rows, m)
-    if by_tables is not None:
-        share = np.where(mixture.one_sided, 0.0, trust.share)
-        right = share * _agreement_with(by_tables, rows, m) + (1 - share) * right
-        believed = trust.share * by_tables + (1 - trust.share) * believed
-    return SourceEstimates(_mean_label(believed, rows), _confusion_of(moments, rows, believed), right)
+    believed = (labels.fallback + best_class(labels.fallback)) / 2
+    if by_tables is None or trust.share < _ROUNDING:
+        return _estimate_by(moments, rows, believed)
+    found = _estimate_by(moments, rows, trust.share * by_tables + (1 - trust.share) * believed)
+    share = np.where(mixture.one_sided, 0.0, trust.share)
+    right = share * _agreement_with(by_tables, rows, m) + (1 - share) * _agreement_with(believed, rows, m)
+    return replace(found, accuracies=right)
 
 
 def _spread_of_rows(
     moments: Moments, labels: RowLabels, mixture: Mixture, tables: Tables | None, sources: SourceEstimates
 ) -> _Spread:
-    m, (rows, fallback, by_tables) = moments.n_sources, labels
+    m, rows, by_tables = moments.n_sources, labels.rows, labels.by_tables
     cast = np.asarray(moments.vote_counts, np.float64).sum(axis=1)
     own, balance_errors = np.zeros(m), np.zeros(moments.n_classes)
     if by_tables is not None and tables is not None and not mixture.one_sided.all():
@@ -247,18 +259,22 @@ def _spread_of_rows(
     return (
         np.maximum(_sampling_errors(sources.accuracies, cast), own),
         np.maximum(_share_errors(sources.balance, float(rows.voted.sum())), balance_errors),
-        np.stack([_agreement_with(best_class(each), rows, m) for each in (fallback, plain)]),
-        _mean_doubt(fallback, rows, cast),
+        np.stack([_agreement_with(best_class(each), rows, m) for each in (labels.fallback, plain)]),
+        _mean_doubt(labels.fallback, rows, cast),
     )
 
 
-def _confusion_of(moments: Moments, rows: Rows, labels: Array) -> ConfusionTables:
+def _estimate_by(moments: Moments, rows: Rows, labels: Array) -> SourceEstimates:
+    """Estimate sources by one set of labels of the rows, shape (u, K)."""
     m, n_classes = moments.n_sources, moments.n_classes
+    mass = rows.voted @ labels + 1  # one added item of each class
+    balance = mass / mass.sum()
     if m * n_classes**2 > MOST_CELLS:
-        return sparse_agreement_tables(moments)
-    weighted = labels * rows.counts[:, None]
-    seen = rows.cast.vote_sums(weighted).transpose(1, 2, 0)
-    return _with_missing(seen / np.maximum(weighted.sum(axis=0), 1e-12)[:, None])  # a class may have no items
+        return SourceEstimates(balance, sparse_agreement_tables(moments), _agreement_with(labels, rows, m))
+    votes = rows.cast.vote_sums(labels * rows.counts[:, None])
+    items = np.maximum(rows.counts @ labels, 1e-12)  # a class may have no items
+    confusion = _with_missing(votes.transpose(1, 2, 0) / items[:, None])
+    return SourceEstimates(balance, confusion, _share_right(np.einsum("kmk->m", votes), rows))
 
 
 def _with_missing(tables: Array) -> ConfusionTables:
@@ -268,23 +284,21 @@ def _with_missing(tables: Array) -> ConfusionTables:
     return ConfusionTables.of(tables / tables.sum(axis=2, keepdims=True))
 
 
-def _mean_label(labels: Array, rows: Rows) -> Array:
-    """Return the mean of labels (u, K) of items with votes and one added item of each class."""
-    mass = rows.voted @ labels + 1
-    return np.asarray(mass / mass.sum())
-
-
 def _agreement_with(labels: Array, rows: Rows, m: int) -> Array:
     """Return the mean probability of a source's votes under the labels, shape (m,)."""
     if m * labels.shape[1] ** 2 > MOST_CELLS and isinstance(rows.cast, OneHot):
         item, source, vote = rows.cast.entries()
-        right = np.bincount(source, rows.counts[item] * labels[item, vote], minlength=m)
-        met = rows.votes.sum(axis=1)
-    else:
-        expected = rows.cast.vote_sums(labels * rows.counts[:, None])  # axes vote, source, label
-        right, met = np.einsum("kmk->m", expected), expected.sum(axis=(0, 2))
+        weights = rows.counts[item] * labels[item, vote]
+        return _share_right(np.bincount(source, weights, minlength=m).astype(np.float64), rows)
+    votes = rows.cast.vote_sums(labels * rows.counts[:, None])  # axes vote, source, label
+    return _share_right(np.einsum("kmk->m", votes), rows)
+
+
+def _share_right(right: Array, rows: Rows) -> Array:
+    """Return the share of right votes of each source, shape (m,); that of all for a source without votes."""
+    met = rows.votes.sum(axis=1)
     everybody = right.sum() / max(met.sum(), 1e-12)
-    return np.divide(right, met, out=np.full(m, everybody), where=met > 0)
+    return np.divide(right, met, out=np.full(len(met), everybody), where=met > 0)
 
 
 def _mean_doubt(labels: Array, rows: Rows, cast: Array) -> Array:

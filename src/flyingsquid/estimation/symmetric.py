@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
-from typing import Literal, TypeAlias
 
 import numpy as np
 from numpy.typing import NDArray
@@ -79,8 +78,8 @@ def _pool(
     return pooled, np.where(usable, np.sqrt(1 / (own + precision)), error)
 
 
-SymmetricMethod: TypeAlias = Literal["mean", "median", "best", "marginal"]
-SYMMETRIC: tuple[SymmetricMethod, ...] = ("mean", "median", "best", "marginal")
+SYMMETRIC = ("mean", "median", "best", "marginal")
+"""Methods for sources with symmetric errors."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -83,6 +83,11 @@ class Rows:
         """Votes of each source for each class, shape (m, K)."""
         return self.cast.vote_sums(self.counts).T
 
+    @cached_property
+    def sizes(self) -> tuple[float, float]:
+        """Number of items with votes, and of all items."""
+        return float(self.voted.sum()), float(self.counts.sum())
+
 
 def rows_of(votes: Votes, weights: NDArray[Any] | None, counted: CountedRows | None = None) -> Rows:
     """Return all possible or all distinct rows if they are few, otherwise all items.
@@ -130,7 +135,7 @@ class Tables(NamedTuple):
 
     def term(self, weights: VoteWeights, abstention: float = 0.0) -> TableTerm:
         """Return the tables as part of a mixture; ``abstention`` in [0, 1] is the weight of abstentions."""
-        counts = weights.of_tables[:, None]
+        counts = np.where(weights.one_sided, 0.0, weights.discounts)[:, None]
         logs = counts[:, :, None] * np.log(self.tables)
         if self.coverage is None or not abstention:
             return TableTerm(logs, weights.weights, self.balance)
@@ -274,12 +279,11 @@ class RowEM:
         second = expit(second, out=second)
         voted, items = float(rows.voted @ second), float(rows.counts @ second)
         second *= rows.counts
-        of_second = rows.cast.vote_sums(second).T
-        return Expected(
-            np.stack([rows.votes - of_second, of_second], axis=1),
-            np.array([rows.voted.sum() - voted, voted]),
-            np.array([rows.counts.sum() - items, items]),
-        )
+        votes = np.empty((len(rows.votes), 2, 2))
+        votes[:, 1] = rows.cast.vote_sums(second).T
+        votes[:, 0] = rows.votes - votes[:, 1]
+        every = rows.sizes
+        return Expected(votes, np.array([every[0] - voted, voted]), np.array([every[1] - items, items]))
 
     def _count(self, labels: Array) -> Expected:
         """Return the numbers that labels of shape (u, K) imply."""

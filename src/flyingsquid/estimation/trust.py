@@ -58,15 +58,12 @@ class Trust:
         Share of the tables in the posterior.
     shared_errors : float
         Mean residual correlation of pairs: how much more they agree than the tables predict.
-    misfit : float
-        Mean squared standardized residual of pairs; 1 for independent sources.
     n_tested : int
         Degrees of freedom: pairs beyond the number of sources; 0 if nothing could be tested.
     """
 
     share: float
     shared_errors: float = 0.0
-    misfit: float = 1.0
     n_tested: int = 0
 
     @property
@@ -145,15 +142,9 @@ def trust_in_tables(
         shared_errors = float(residual.sum() / spare.sum())
         misfit = float((residual**2 / spread).sum() / n_tested)
         error = float(np.sqrt(spread.sum()) / spare.sum())
-        against = _evidence_against(
-            shared_errors,
-            error,
-            misfit,
-            n_tested,
-            float(np.mean(spare**2 / spread)),
-            votes_per_item(moments, weights),
-        )
-        found = Trust(0.0, shared_errors, misfit, n_tested)
+        precision, per_item = float(np.mean(spare**2 / spread)), votes_per_item(moments, weights)
+        against = _evidence_against(shared_errors, error, misfit, n_tested, precision, per_item)
+        found = Trust(0.0, shared_errors, n_tested)
     if against is None:  # nothing could be tested, as with three sources that always vote
         return found
     dependent = dependence.n_pairs / max(len(voting) * (len(voting) - 1) / 2, 1)

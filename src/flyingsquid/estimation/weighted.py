@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from functools import cached_property
 
 import numpy as np
 from numpy.typing import NDArray
@@ -27,7 +26,7 @@ _TWO_SOURCES, _THREE_SOURCES = 2.25, 2.75
 _BY_CHANCE = 0.01
 
 
-@dataclass(frozen=True, eq=False)
+@dataclass(frozen=True, slots=True, eq=False)
 class VoteWeights:
     """Weights of votes.
 
@@ -44,11 +43,6 @@ class VoteWeights:
     weights: Array
     one_sided: NDArray[np.bool_]
     discounts: Array
-
-    @cached_property
-    def of_tables(self) -> Array:
-        """Factor for the evidence of a source by its table, shape (m,): 0 if it is one-sided."""
-        return np.where(self.one_sided, 0.0, self.discounts)
 
 
 def vote_weights(moments: Moments, shared: Array | None) -> VoteWeights:

@@ -50,16 +50,12 @@ class Auto(Solver):
     )
 
     def solve(self, data: FitData) -> Fit:
-        if data.use == "tables" or not _is_open(data):
+        is_special = data.moments.graph is not None or data.has_signs or data.estimates_balance
+        if data.use == "tables" or is_special:  # only closed forms and tables support these
             return _tables_or_triplets(data)
         if data.votes is not None and data.votes.structure is not None:
             return Panel().solve(data)
         return solve_corrected(data, self.name) if data.has_gold else solve_mixture(data, self.name)
-
-
-def _is_open(data: FitData) -> bool:
-    """Return whether no option is used that only one family of solvers supports."""
-    return not (data.moments.graph is not None or data.has_signs or data.estimates_balance)
 
 
 # ---------------------------------------------------------------------- closed forms and tables

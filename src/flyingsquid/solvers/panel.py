@@ -16,7 +16,7 @@ import numpy as np
 from flyingsquid._values import can_be_iterated, format_count, format_list, format_value
 from flyingsquid.estimation.dependence import SECOND_FACTOR, Dependence, find_copies, pair_correlations
 from flyingsquid.estimation.factors import fit_factors
-from flyingsquid.estimation.mixture import MixtureFit, assess_mixture, fit_mixture
+from flyingsquid.estimation.mixture import assess_mixture, fit_mixture
 from flyingsquid.estimation.replicates import (
     SelfAgreement,
     combine_replicates,
@@ -121,12 +121,15 @@ def solve_panel(data: FitData, panel: Panel) -> WeightedFit:
         spread, note = _toward_trusted(spread, data.moments, structure, panel.trusted)
         notes.append(note)
         trust = replace(found.trust, share=spread.trust, n_tested=0)  # trust in judges is not tested
+    tables = found.tables  # standard errors need a table for each source: that of its judge
+    if tables is not None:
+        tables = Tables(tables.tables[structure.judge_of], tables.balance)
     assessed = assess_mixture(
         data.moments,
         RowLabels.of(rows_of(votes, data.weights, data.counted), spread),
         balance,
         spread,
-        _tables_of(found, structure),
+        tables,
         trust,
         _dependence_of(found.dependence, structure),
     )
@@ -188,11 +191,7 @@ def _by_source(mixture: Mixture, structure: Structure, *, share_families: bool) 
     if share_families:
         families = structure.families()
         factors = factors / np.bincount(families)[families][of]
-    return _scaled(mixture.of_sources(of), factors)
-
-
-def _scaled(mixture: Mixture, factors: Array) -> Mixture:
-    """Return a mixture with the contribution of each source multiplied by a factor, shape (m,)."""
+    mixture = mixture.of_sources(of)
 
     def scaled(term: TableTerm | None) -> TableTerm | None:
         if term is None:
@@ -205,13 +204,6 @@ def _scaled(mixture: Mixture, factors: Array) -> Mixture:
         tables=scaled(mixture.tables),
         anchored=scaled(mixture.anchored),
     )
-
-
-def _tables_of(found: MixtureFit, structure: Structure) -> Tables | None:
-    """Return the confusion table of each source, needed for standard errors: that of its judge."""
-    if found.tables is None:
-        return None
-    return Tables(found.tables.tables[structure.judge_of], found.tables.balance)
 
 
 def _dependence_of(found: Dependence, structure: Structure) -> Dependence:
