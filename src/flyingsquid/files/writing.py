@@ -140,17 +140,8 @@ def write_votes(
         return
     named = votes.item_name if isinstance(votes, VoteFile) else None
     has_ids = named is not None if isinstance(votes, VoteFile) else first.ids is not None
-    layout = _Layout(
-        found,
-        first.votes.names,
-        first.votes.source_names,
-        first.votes.classes,
-        has_ids,
-        first.gold_codes is not None,
-        long,
-        _item_name(named, long),
-        escape_formulas,
-    )
+    has_gold = first.gold_codes is not None
+    layout = _Layout(found, first.votes, has_ids, has_gold, long, _item_name(named, long), escape_formulas)
     with output(path, overwrite=overwrite) as file, _WRITERS[found](file, layout) as writer:
         for chunk in every:
             writer.write(chunk)
@@ -183,12 +174,10 @@ def _chunks(votes: Any, ids: ArrayLike | None, gold: ArrayLike | None) -> Iterat
 
 @dataclass(frozen=True, slots=True)
 class _Layout:
-    """Content of a file of votes."""
+    """Content of a file of votes; ``votes`` are the first ones."""
 
     format: str
-    names: tuple[str, ...] | None
-    source_names: tuple[str, ...]
-    classes: tuple[Any, ...]
+    votes: Votes
     has_ids: bool
     has_gold: bool
     long: bool
@@ -207,13 +196,13 @@ class _Layout:
         item, gold = [self.item] if self.has_ids else [], ["gold"] if self.has_gold else []
         if self.long:
             return [self.item, "source", "label", *gold]
-        clash = [name for name in self.source_names if name in (*item, *gold)]
+        clash = [name for name in self.votes.source_names if name in (*item, *gold)]
         if clash:
             raise VoteFileError(
                 f"A source and another column are both named {format_value(clash[0])}; rename the "
                 "source, or write npz or jsonl."
             )
-        return [*item, *self.source_names, *gold]
+        return [*item, *self.votes.source_names, *gold]
 
 
 class _Writer:
@@ -240,7 +229,7 @@ class _DelimitedWriter(_Writer):
         super().__init__(file, layout)
         self._csv = csv_writer(file, layout.format, escape_formulas=layout.escape_formulas)
         self._csv.writerow(layout.columns)
-        self._cells = _cells_of(layout.classes, "")
+        self._cells = _cells_of(layout.votes.classes, "")
 
     def write(self, chunk: VoteChunk) -> None:
         """Append the items of a chunk."""
@@ -263,7 +252,7 @@ class _JsonWriter(_Writer):
     def __init__(self, file: BinaryIO, layout: _Layout) -> None:
         super().__init__(file, layout)
         self._text = text_file(file)
-        self._cells = _cells_of(tuple(encode_labels(layout.classes)), None, texts=False)
+        self._cells = _cells_of(tuple(encode_labels(layout.votes.classes)), None, texts=False)
 
     def write(self, chunk: VoteChunk) -> None:
         """Append the items of a chunk."""
@@ -374,9 +363,9 @@ class _ArrayWriter(_Writer):
                 raise VoteFileError("Gold labels cannot be written to a sparse npz.")
         else:
             arrays["L"] = np.concatenate(self._codes)
-        if self._layout.names is not None:
-            arrays["names"] = text_array(list(self._layout.names), "source")
-        arrays["classes"] = np.array(json.dumps(encode_labels(self._layout.classes)))
+        if self._layout.votes.names is not None:
+            arrays["names"] = text_array(list(self._layout.votes.names), "source")
+        arrays["classes"] = np.array(json.dumps(encode_labels(self._layout.votes.classes)))
         if self._layout.has_ids:
             arrays["ids"] = id_array(self._ids)
         if self._gold:
@@ -393,9 +382,12 @@ class _ColumnarWriter(_Writer):
     def __init__(self, file: BinaryIO, layout: _Layout) -> None:
         super().__init__(file, layout)
         self._array = need_pyarrow(f"Writing {layout.format}").array
-        self._labels, self._cells = LabelColumns(layout.classes), _cells_of(layout.classes, None, texts=False)
+        self._labels, self._cells = (
+            LabelColumns(layout.votes.classes),
+            _cells_of(layout.votes.classes, None, texts=False),
+        )
         about = {
-            "classes": encode_labels(layout.classes),
+            "classes": encode_labels(layout.votes.classes),
             "form": "long" if layout.long else "wide",
             "item": layout.item if layout.has_ids else None,
             "gold": "gold" if layout.has_gold else None,

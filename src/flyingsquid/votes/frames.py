@@ -384,7 +384,7 @@ def _numbers(series: list[Any], convention: Convention) -> NDArray[Any]:
 def _factorize(series: list[Any]) -> tuple[list[Any], NDArray[np.int32]]:
     """Return the distinct values of columns of strings, and for each cell the position of its value.
 
-    pandas and pyarrow number the strings many times faster than a loop over Python strings, in less memory.
+    Libraries of tables number strings many times faster than a loop over Python strings, in less memory.
     """
     position: dict[Any, int] = {None: 0}
     index = np.empty((len(series[0]), len(series)), np.int32)
@@ -401,19 +401,9 @@ def _numbered(column: Any) -> tuple[NDArray[np.integer], list[Any]]:
     if hasattr(native, "factorize"):  # pandas
         numbers, values = native.factorize()
         return numbers, values.tolist()
-    try:
-        chunks = column.to_arrow()
-    except ModuleNotFoundError:  # polars without pyarrow
-        values = column.unique().to_list()
-        seen = {value: at for at, value in enumerate(values)}
-        return np.array([-1 if v is None else seen[v] for v in column.to_list()], np.int64), values
-    position: dict[Any, int] = {}
-    parts = [np.empty(0, np.int64)]
-    for chunk in getattr(chunks, "chunks", [chunks]):
-        coded = chunk if hasattr(chunk, "dictionary") else chunk.dictionary_encode()
-        own = [position.setdefault(v, len(position)) for v in coded.dictionary.to_pylist()]
-        parts.append(np.array([*own, -1])[np.asarray(coded.indices.fill_null(-1))])
-    return np.concatenate(parts), list(position)
+    values = column.drop_nulls().unique().to_list()
+    numbers = column.cast(nw.String).replace_strict(values, range(len(values)), return_dtype=nw.Int32)
+    return numbers.fill_null(-1).to_numpy(), values
 
 
 def _is_unsigned(series: Any) -> bool:
