@@ -17,6 +17,7 @@ from flyingsquid.files.inputs import StrPath, located, need_pyarrow
 from flyingsquid.files.outputs import (
     ColumnarFile,
     LabelColumns,
+    Writer,
     csv_writer,
     id_array,
     id_column,
@@ -95,12 +96,12 @@ class LabelWriter:
                 f"Column names must be unique; got {', '.join(self.columns)}.",
                 hints=[Hint("id_name", "to rename the column of identifiers")],
             )
-        self._sink: _Sink | None = None
+        self._sink: Writer | None = None
 
     def __enter__(self) -> Self:
         with contextlib.ExitStack() as stack:
             file = stack.enter_context(output(self.path, overwrite=self.overwrite))
-            self._sink = _SINKS[self.format](file, self)
+            self._sink = stack.enter_context(_SINKS[self.format](file, self))
             self._stack = stack.pop_all()
         return self
 
@@ -140,16 +141,11 @@ class LabelWriter:
             self._sink.write(_Labels(ids, codes, shares, counts, is_tied(shares)))
         self.n_items += n
 
-    def __exit__(self, kind: Any, error: Any, trace: Any) -> None:
+    def __exit__(self, *error: Any) -> None:
         sink, self._sink = self._sink, None
-        if sink is None:
-            return
-        if kind is not None:
-            sink.drop()
-            self._stack.__exit__(kind, error, trace)
-            return
-        with self._stack, located(str(self.path)):  # a failure here removes the file, too
-            sink.close()
+        if sink is not None:
+            with located(str(self.path)):  # a failure here removes the file, too
+                self._stack.__exit__(*error)
 
 
 class _Labels(NamedTuple):
@@ -162,24 +158,7 @@ class _Labels(NamedTuple):
     tied: NDArray[np.bool_]
 
 
-class _Sink:
-    """Write labels in one format. Formats that write at once need only ``write``."""
-
-    def __init__(self, file: BinaryIO, out: LabelWriter) -> None:
-        raise NotImplementedError
-
-    def write(self, items: _Labels) -> None:
-        """Append items."""
-        raise NotImplementedError
-
-    def close(self) -> None:
-        """Write the remaining items."""
-
-    def drop(self) -> None:
-        """Stop writing: the file is about to be removed."""
-
-
-class _Delimited(_Sink):
+class _Delimited(Writer):
     """Sink for csv and tsv files."""
 
     def __init__(self, file: BinaryIO, out: LabelWriter) -> None:
@@ -195,7 +174,7 @@ class _Delimited(_Sink):
         self._csv.writerows(zip(ids, labels, *columns, counts, ties, strict=True))
 
 
-class _JsonLines(_Sink):
+class _JsonLines(Writer):
     """Sink for JSON lines."""
 
     def __init__(self, file: BinaryIO, out: LabelWriter) -> None:
@@ -216,7 +195,7 @@ class _JsonLines(_Sink):
         ]))  # fmt: skip
 
 
-class _Arrays(_Sink):
+class _Arrays(Writer):
     """npz: ``ids``, ``labels`` (codes), ``probabilities``, ``n_votes``, ``tied``, ``classes``.
 
     Everything is collected first.
@@ -244,7 +223,7 @@ class _Arrays(_Sink):
         )
 
 
-class _Columnar(_Sink):
+class _Columnar(Writer):
     """parquet and arrow, encoded on a thread while the next items are labeled."""
 
     def __init__(self, file: BinaryIO, out: LabelWriter) -> None:
@@ -288,12 +267,10 @@ class _Columnar(_Sink):
 
     def drop(self) -> None:
         self._background.drop()
-        self._sink = (
-            None  # collected now, because pyarrow then writes the end of the file, which is still open
-        )
+        self._sink = None  # collected now: pyarrow then writes the end of the file, which is still open
 
 
-_SINKS: dict[str, type[_Sink]] = {
+_SINKS: dict[str, type[Writer]] = {
     "csv": _Delimited, "tsv": _Delimited, "jsonl": _JsonLines, "npz": _Arrays,
     "parquet": _Columnar, "arrow": _Columnar,
 }  # fmt: skip

@@ -16,7 +16,7 @@ import sys
 import tempfile
 from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 from pathlib import Path
-from typing import Any, BinaryIO
+from typing import Any, BinaryIO, Self
 
 import numpy as np
 from numpy.typing import NDArray
@@ -200,6 +200,26 @@ def output_format(path: StrPath, declared: str | None, supported: tuple[str, ...
     if found in BINARY and compression_of_name(shown):
         raise VoteFileError(f"{found} files are already compressed; remove the last suffix.", path=shown)
     return found
+
+
+class Writer:
+    """Base class of writers of one format, for use in a ``with`` block around a file that is already open."""
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, kind: Any, *_: object) -> None:
+        (self.close if kind is None else self.drop)()
+
+    def write(self, items: Any) -> None:
+        """Append items."""
+        raise NotImplementedError
+
+    def close(self) -> None:
+        """Write what is left; formats that write at once need not."""
+
+    def drop(self) -> None:
+        """Stop writing: the file is about to be removed."""
 
 
 # ---------------------------------------------------------------------- cells

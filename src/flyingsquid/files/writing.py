@@ -8,7 +8,7 @@ from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from itertools import chain
 from pathlib import Path
-from typing import Any, BinaryIO, Self
+from typing import Any, BinaryIO
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -23,6 +23,7 @@ from flyingsquid.files.inputs import FORMATS, StrPath, need_pyarrow
 from flyingsquid.files.outputs import (
     ColumnarFile,
     LabelColumns,
+    Writer,
     csv_writer,
     id_array,
     id_column,
@@ -205,34 +206,16 @@ class _Layout:
         return [*item, *self.votes.source_names, *gold]
 
 
-class _Writer:
-    """Write chunks to a file."""
-
-    def __init__(self, file: BinaryIO, layout: _Layout) -> None:
-        self._file, self._layout = file, layout
-
-    def __enter__(self) -> Self:
-        return self
-
-    def __exit__(self, *error: object) -> None:
-        """Do nothing: everything is written."""
-
-    def write(self, chunk: VoteChunk) -> None:
-        """Append the items of a chunk."""
-        raise NotImplementedError
-
-
-class _DelimitedWriter(_Writer):
+class _DelimitedWriter(Writer):
     """csv and tsv: one row per item or per vote, blank for no vote."""
 
     def __init__(self, file: BinaryIO, layout: _Layout) -> None:
-        super().__init__(file, layout)
+        self._layout = layout
         self._csv = csv_writer(file, layout.format, escape_formulas=layout.escape_formulas)
         self._csv.writerow(layout.columns)
         self._cells = _cells_of(layout.votes.classes, "")
 
     def write(self, chunk: VoteChunk) -> None:
-        """Append the items of a chunk."""
         layout = self._layout
         if layout.long:
             self._csv.writerows(_long_rows(chunk, self._cells, layout.has_gold))
@@ -246,16 +229,14 @@ class _DelimitedWriter(_Writer):
         self._csv.writerows(zip(*columns, strict=True))
 
 
-class _JsonWriter(_Writer):
+class _JsonWriter(Writer):
     """JSON lines: one object per item with its votes in ``"votes"``, or one object per vote."""
 
     def __init__(self, file: BinaryIO, layout: _Layout) -> None:
-        super().__init__(file, layout)
-        self._text = text_file(file)
+        self._layout, self._text = layout, text_file(file)
         self._cells = _cells_of(tuple(encode_labels(layout.votes.classes)), None, texts=False)
 
     def write(self, chunk: VoteChunk) -> None:
-        """Append the items of a chunk."""
         lines: list[Any]
         if self._layout.long:
             keys = (self._layout.item, "source", "label", "gold")
@@ -279,19 +260,15 @@ class _JsonWriter(_Writer):
         return lines
 
 
-class _WrenchWriter(_Writer):
+class _WrenchWriter(Writer):
     """Writer for WRENCH data in one file."""
 
     def __init__(self, file: BinaryIO, layout: _Layout | None = None) -> None:  # noqa: ARG002  # as others
         self._text = text_file(file)
+        self._text.write("{")
         self._row = 0
 
-    def __enter__(self) -> Self:
-        self._text.write("{")
-        return self
-
     def write(self, chunk: VoteChunk) -> None:
-        """Append the items of a chunk."""
         votes = np.maximum(np.asarray(chunk.votes.to_dense().codes), -1).tolist()
         n = len(votes)
         ids = range(self._row, self._row + n) if chunk.ids is None else list_of_ids(chunk.ids)
@@ -301,9 +278,8 @@ class _WrenchWriter(_Writer):
             self._text.write(f"{',' * (at > 0)}\n{json.dumps(str(identity))}: {entry}")
         self._row += n
 
-    def __exit__(self, *error: object) -> None:
-        if error[0] is None:
-            self._text.write("\n}\n")
+    def close(self) -> None:
+        self._text.write("\n}\n")
 
 
 def _write_directory(path: StrPath, chunks: Iterable[VoteChunk], *, overwrite: bool) -> None:
@@ -324,29 +300,27 @@ def _write_directory(path: StrPath, chunks: Iterable[VoteChunk], *, overwrite: b
 # ---------------------------------------------------------------------- arrays
 
 
-class _ArrayWriter(_Writer):
+class _ArrayWriter(Writer):
     """npy: the codes, reasons as -1. npz: ``L`` with the codes, names, classes, ids and ``Y``.
 
     The header of an array contains its size, so votes are collected first.
     """
 
     def __init__(self, file: BinaryIO, layout: _Layout) -> None:
-        super().__init__(file, layout)
+        self._file, self._layout = file, layout
         self._codes: list[Any] = []
         self._ids: list[Any] = []
         self._gold: list[NDArray[Any]] = []
 
     def write(self, chunk: VoteChunk) -> None:
-        """Collect a chunk."""
         self._codes.append(chunk.votes.codes)
         if self._layout.has_ids:
             self._ids += list_of_ids(chunk.ids)
         if chunk.gold_codes is not None:
             self._gold.append(chunk.gold_codes)
 
-    def __exit__(self, *error: object) -> None:
-        if error[0] is None:
-            (self._write_npy if self._layout.format == "npy" else self._write_npz)()
+    def close(self) -> None:
+        (self._write_npy if self._layout.format == "npy" else self._write_npz)()
 
     def _write_npy(self) -> None:
         if is_sparse(self._codes[0]):
@@ -376,11 +350,11 @@ class _ArrayWriter(_Writer):
 # ---------------------------------------------------------------------- columns
 
 
-class _ColumnarWriter(_Writer):
+class _ColumnarWriter(Writer):
     """parquet and arrow. Wide: one column per source, null for no vote. Long: item, source, label."""
 
     def __init__(self, file: BinaryIO, layout: _Layout) -> None:
-        super().__init__(file, layout)
+        self._layout = layout
         self._array = need_pyarrow(f"Writing {layout.format}").array
         self._labels, self._cells = (
             LabelColumns(layout.votes.classes),
@@ -395,7 +369,6 @@ class _ColumnarWriter(_Writer):
         self._out = ColumnarFile(file, layout.format, layout.columns, metadata=about)
 
     def write(self, chunk: VoteChunk) -> None:
-        """Append the items of a chunk."""
         if self._layout.long:
             rows = _long_rows(chunk, self._cells, self._layout.has_gold)
             self._out.write([self._array([row[j] for row in rows]) for j in range(len(self._layout.columns))])
@@ -406,12 +379,11 @@ class _ColumnarWriter(_Writer):
             columns.append(self._labels.column(chunk.gold_codes))
         self._out.write(columns)
 
-    def __exit__(self, *error: object) -> None:
-        if error[0] is None:
-            self._out.close()
+    def close(self) -> None:
+        self._out.close()
 
 
-_WRITERS: dict[str, type[_Writer]] = {
+_WRITERS: dict[str, type[Writer]] = {
     "csv": _DelimitedWriter, "tsv": _DelimitedWriter, "jsonl": _JsonWriter, "json": _WrenchWriter,
     "npy": _ArrayWriter, "npz": _ArrayWriter, "parquet": _ColumnarWriter, "arrow": _ColumnarWriter,
 }  # fmt: skip
