@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import contextlib
 import json
-from collections.abc import Callable
 from concurrent.futures import Future, ThreadPoolExecutor
 from typing import Any, BinaryIO, NamedTuple, Self
 
@@ -162,8 +161,8 @@ class _Delimited(Writer):
     """Sink for csv and tsv files."""
 
     def __init__(self, file: BinaryIO, out: LabelWriter) -> None:
-        self._csv = csv_writer(file, out.format, escape_formulas=out.escape_formulas)
-        self._csv.writerow(out.columns)
+        self._write = csv_writer(file, out.format, escape_formulas=out.escape_formulas)
+        self._write([out.columns])
         self._labels = [*map(label_text, out.classes), ""]
 
     def write(self, items: _Labels) -> None:
@@ -171,7 +170,7 @@ class _Delimited(Writer):
         columns = [share.tolist() for share in items.shares.T]
         ties = [_TRUTH[tie] for tie in items.tied.tolist()]
         ids, counts = list_of_ids(items.ids), items.counts.tolist()
-        self._csv.writerows(zip(ids, labels, *columns, counts, ties, strict=True))
+        self._write(zip(ids, labels, *columns, counts, ties, strict=True))
 
 
 class _JsonLines(Writer):
@@ -231,7 +230,8 @@ class _Columnar(Writer):
         self._sink: ColumnarFile | None = ColumnarFile(
             file, out.format, out.columns, required=out.columns[2:], encode=self._encodings
         )
-        self._background = BackgroundCalls()
+        self._pool = ThreadPoolExecutor(1, "flyingsquid-write")
+        self._last: Future[None] | None = None
 
     def write(self, items: _Labels) -> None:
         array = need_pyarrow("Writing columns").array
@@ -241,8 +241,17 @@ class _Columnar(Writer):
             id_column(ids.copy() if isinstance(ids, np.ndarray) else ids), self._labels.column(codes),
             *(array(share.copy()) for share in shares.T), array(counts.astype(np.int32)), array(tied),
         ]  # fmt: skip
+        self._wait()
         if self._sink is not None:
-            self._background.call(self._sink.write, columns)
+            self._last = self._pool.submit(self._sink.write, columns)
+        if n_threads() == 1:
+            self._wait()
+
+    def _wait(self) -> None:
+        """Wait until the last items are written, and raise the error of writing them."""
+        last, self._last = self._last, None
+        if last is not None:
+            last.result()
 
     def _encodings(self, types: list[Any]) -> dict[str, Any]:
         """Choose encodings that are five times as fast as pyarrow's default, and no larger.
@@ -261,12 +270,13 @@ class _Columnar(Writer):
         }
 
     def close(self) -> None:
-        self._background.finish()
+        with self._pool:
+            self._wait()
         if self._sink is not None:
             self._sink.close()
 
     def drop(self) -> None:
-        self._background.drop()
+        self._pool.shutdown()
         self._sink = None  # collected now: pyarrow then writes the end of the file, which is still open
 
 
@@ -274,47 +284,3 @@ _SINKS: dict[str, type[Writer]] = {
     "csv": _Delimited, "tsv": _Delimited, "jsonl": _JsonLines, "npz": _Arrays,
     "parquet": _Columnar, "arrow": _Columnar,
 }  # fmt: skip
-
-
-class BackgroundCalls:
-    """Run calls in order on a thread, at most one of them waiting.
-
-    An error of a call is raised by the next call, or by :meth:`finish`.
-
-    >>> written = []
-    >>> calls = BackgroundCalls()
-    >>> for part in "abc":
-    ...     calls.call(written.append, part)
-    >>> calls.finish()
-    >>> written
-    ['a', 'b', 'c']
-    """
-
-    def __init__(self) -> None:
-        self._pool = None if n_threads() == 1 else ThreadPoolExecutor(1, "flyingsquid-write")
-        self._last: Future[Any] | None = None
-
-    def call(self, function: Callable[..., Any], *arguments: Any) -> None:
-        """Call a function when the previous call has ended; its arguments must not change until then."""
-        if self._pool is None:
-            function(*arguments)
-            return
-        self._wait()
-        self._last = self._pool.submit(function, *arguments)
-
-    def finish(self) -> None:
-        """Wait for the last call, and raise its error."""
-        try:
-            self._wait()
-        finally:
-            self.drop()
-
-    def drop(self) -> None:
-        """Wait for the last call, and ignore its error."""
-        if self._pool is not None:
-            self._pool.shutdown()
-
-    def _wait(self) -> None:
-        last, self._last = self._last, None
-        if last is not None:
-            last.result()

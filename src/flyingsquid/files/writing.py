@@ -211,14 +211,14 @@ class _DelimitedWriter(Writer):
 
     def __init__(self, file: BinaryIO, layout: _Layout) -> None:
         self._layout = layout
-        self._csv = csv_writer(file, layout.format, escape_formulas=layout.escape_formulas)
-        self._csv.writerow(layout.columns)
+        self._write = csv_writer(file, layout.format, escape_formulas=layout.escape_formulas)
+        self._write([layout.columns])
         self._cells = _cells_of(layout.votes.classes, "")
 
     def write(self, chunk: VoteChunk) -> None:
         layout = self._layout
         if layout.long:
-            self._csv.writerows(_long_rows(chunk, self._cells, layout.has_gold))
+            self._write(_long_rows(chunk, self._cells, layout.has_gold))
             return
         table = self._cells[_dense(chunk.votes)].tolist()
         columns: list[Any] = list(zip(*table, strict=True))
@@ -226,7 +226,7 @@ class _DelimitedWriter(Writer):
             columns.insert(0, list_of_ids(chunk.ids))
         if chunk.gold_codes is not None:
             columns.append(self._cells[chunk.gold_codes].tolist())
-        self._csv.writerows(zip(*columns, strict=True))
+        self._write(zip(*columns, strict=True))
 
 
 class _JsonWriter(Writer):
