@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import json
+from collections.abc import Callable
 from concurrent.futures import Future, ThreadPoolExecutor
 from typing import Any, BinaryIO, NamedTuple, Self
 
@@ -280,7 +281,7 @@ class _Columnar(Writer):
         self._sink = None  # collected now: pyarrow then writes the end of the file, which is still open
 
 
-_SINKS: dict[str, type[Writer]] = {
+_SINKS: dict[str, Callable[[BinaryIO, LabelWriter], Writer]] = {
     "csv": _Delimited, "tsv": _Delimited, "jsonl": _JsonLines, "npz": _Arrays,
     "parquet": _Columnar, "arrow": _Columnar,
 }  # fmt: skip

@@ -150,8 +150,7 @@ class VoteFile:
 
     def read(self) -> VoteChunk:
         """Read all items as one chunk."""
-        chunks = list(self)
-        return chunks[0] if len(chunks) == 1 else join_chunks(chunks)
+        return join_chunks(list(self))
 
     def describe(self) -> str:
         """Return a one-line description of the file.
@@ -380,7 +379,9 @@ def read_path(votes: Any, classes: Iterable[Label] | None = None) -> Any:
 
 
 def join_chunks(chunks: list[VoteChunk]) -> VoteChunk:
-    """Join several chunks of a file into one."""
+    """Join the chunks of a file into one."""
+    if len(chunks) == 1:
+        return chunks[0]
     first = chunks[0].votes
     codes = stack_codes([c.votes.codes for c in chunks])
     ids = [np.asarray(c.ids, object) for c in chunks]

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import os
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
 from itertools import chain
 from pathlib import Path
@@ -116,17 +116,7 @@ def write_votes(
     long = form == "long" or (form is None and first.votes.is_sparse)
     every = chain([first], chunks)
     if found in TOOLS:
-        parts = list(every)
-        all_items = parts[0] if len(parts) == 1 else join_chunks(parts)
-        text = export_text(
-            found,
-            all_items.votes,
-            all_items.ids,
-            gold=all_items.gold_codes,
-            data=data,
-            probabilities=probabilities,
-            part=part,
-        )
+        text = export_text(found, join_chunks(list(every)), data, probabilities, part)
         with output(path, overwrite=overwrite) as file:
             text_file(file).write(text)
         return
@@ -383,7 +373,7 @@ class _ColumnarWriter(Writer):
         self._out.close()
 
 
-_WRITERS: dict[str, type[Writer]] = {
+_WRITERS: dict[str, Callable[[BinaryIO, _Layout], Writer]] = {
     "csv": _DelimitedWriter, "tsv": _DelimitedWriter, "jsonl": _JsonWriter, "json": _WrenchWriter,
     "npy": _ArrayWriter, "npz": _ArrayWriter, "parquet": _ColumnarWriter, "arrow": _ColumnarWriter,
 }  # fmt: skip

@@ -78,7 +78,10 @@ def read(
         item, chosen = _vote_columns(table, item)
     else:
         chosen = _pick(present, columns)
-        item = item if item is not None else _item_by_name(present, chosen)
+        if item is None:
+            names = [str(name) for name in present]
+            free = [name for j, name in enumerate(names) if j not in chosen]
+            item, _ = find_item_column(names, free, None)
     if convention.classes is None:
         convention = replace(convention, classes=_declared_classes(frame, [present[j] for j in chosen]))
     series, names = _open(table, chosen, "votes")
@@ -164,14 +167,6 @@ def _plain_values(series: Any) -> list[Any]:
     except TypeError:
         return [str(value) for value in values]
     return [None if is_null(value) else value for value in values]
-
-
-def _item_by_name(present: list[Any], chosen: list[int]) -> str | None:
-    """Return the first column with the name of an identifier that is not chosen as a source."""
-    for j, name in enumerate(present):
-        if j not in chosen and is_item_name(name) and (str(name).strip() or j == 0):
-            return str(name)
-    return None
 
 
 def _identifiers(frame: Any, table: Any, item: str | bool | None) -> NDArray[Any] | None:

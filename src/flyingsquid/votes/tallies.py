@@ -141,7 +141,7 @@ def sum_votes(codes: Codes, values: Array) -> Array:
     return sums
 
 
-def class_sums(codes: Codes, weights: NDArray[np.floating]) -> Array:
+def class_sums(codes: Codes, weights: NDArray[Any]) -> Array:
     """Sum the weights of the votes for each class on each item, shape (n, K).
 
     ``weights[i, k]`` is the weight of a vote of source i for class k, shape (m, K).
