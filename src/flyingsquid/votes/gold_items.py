@@ -161,7 +161,7 @@ class GoldCollector:
 
     def watch(self, chunks: VoteChunks) -> Iterator[Votes]:
         """Yield the chunks, and keep the votes on items with gold labels."""
-        for raw, votes in chunks.pairs():
+        for raw, votes in chunks._pairs():
             self._add(votes, item_ids(raw, votes))
             yield votes
 

@@ -262,9 +262,9 @@ class VoteChunks:
 
     def __iter__(self) -> Iterator[Votes]:
         """Yield the chunks as ``Votes`` of the same classes and sources; skip those without rows."""
-        return (votes for _, votes in self.pairs())
+        return (votes for _, votes in self._pairs())
 
-    def pairs(self) -> Iterator[tuple[Any, Votes]]:
+    def _pairs(self) -> Iterator[tuple[Any, Votes]]:
         """Yield the chunks as they were passed, each with its ``Votes``."""
         classes, names = self.classes, self.names
         width = None if names is None else len(names)
