@@ -162,3 +162,10 @@ def test_the_limit_of_decoded_bytes_applies_to_npz(tmp_path):
         open_votes(path, max_decoded_bytes=10_000)
     assert [hint.parameter for hint in caught.value.hints] == ["max_decoded_bytes"]
     assert open_votes(path).n_items == 50_000
+
+
+def test_sparse_votes_with_declared_classes(tmp_path):
+    save_npz(tmp_path / "v.npz", csr_array(np.array([[1, 2, 0], [0, 0, 2]])))
+    file = open_votes(tmp_path / "v.npz", classes=[2, 1, 0], chunk_rows=1)
+    assert [chunk.votes.to_dense().codes.tolist() for chunk in file] == [[[2, 1, -1]], [[-1, -1, 1]]]
+    assert file.read().votes.classes == (2, 1, 0)

@@ -7,29 +7,33 @@ import json
 import numpy as np
 import pytest
 
-from flyingsquid.exceptions import OptionError
+from flyingsquid.exceptions import OptionError, VoteFileError
 from flyingsquid.files import LabelWriter
-from flyingsquid.files.labels import BackgroundCalls
+from flyingsquid.files.outputs import ColumnarFile
 from tests.support.vote_files import write_labels
 
 
-def test_what_a_call_raises_is_raised_later_and_what_follows_is_not_done(monkeypatch):
-    monkeypatch.setenv("FLYINGSQUID_THREADS", "2")
+@pytest.mark.extra
+@pytest.mark.parametrize("n_writes", [1, 3])
+def test_an_error_on_the_thread_is_raised_later(threads, monkeypatch, tmp_path, n_writes):
+    pytest.importorskip("pyarrow")
     done = []
 
-    def fail():
+    def fail(_, columns):
+        done.append(columns)
         raise OSError("no space left")
 
-    calls = BackgroundCalls()
-    calls.call(fail)
-    with pytest.raises(OSError, match="no space"):
-        calls.call(done.append, 1)
-    calls.finish()
-    assert done == []
-    last = BackgroundCalls()
-    last.call(fail)
-    with pytest.raises(OSError, match="no space"):
-        last.finish()
+    monkeypatch.setattr(ColumnarFile, "write", fail)
+
+    def write():
+        with LabelWriter(tmp_path / "l.parquet", classes=(0, 1)) as out:
+            for _ in range(n_writes):
+                out.write(["a"], [0], [[1.0, 0.0]], [1])
+
+    with pytest.raises(VoteFileError, match="no space"):
+        write()
+    assert len(done) == 1
+    assert not list(tmp_path.iterdir())
 
 
 @pytest.mark.extra

@@ -85,7 +85,9 @@ def _write(path: str, id_name: str, ids: list[Any], found: Suggestions, *, overw
     from flyingsquid.files.outputs import csv_writer, label_text, output
 
     with output(path, overwrite=overwrite) as file:
-        rows = csv_writer(file, "csv")
-        rows.writerow([id_name, _GOLD, "predicted", "probability", "reason"])
-        for name, each in zip(ids, found, strict=True):
-            rows.writerow([name, "", label_text(each.label), f"{each.probability:.4f}", each.reason])
+        write = csv_writer(file, "csv")
+        write([[id_name, _GOLD, "predicted", "probability", "reason"]])
+        write(
+            [name, "", label_text(each.label), f"{each.probability:.4f}", each.reason]
+            for name, each in zip(ids, found, strict=True)
+        )

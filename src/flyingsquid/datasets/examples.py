@@ -15,39 +15,20 @@ from numpy.typing import NDArray
 
 from flyingsquid._random import RandomState, read_random_state
 from flyingsquid._values import is_integer, option_error
-from flyingsquid.votes import ABSTAIN, Votes
+from flyingsquid.votes import Votes
 
 # ---------------------------------------------------------------------- biopsies
 
-BENIGN, MALIGNANT = 0, 1
-
-
-@dataclass(frozen=True, slots=True)
-class Rule:
-    """Vote malignant at or above ``high``, benign at or below ``low``, and abstain in between."""
-
-    name: str
-    column: str
-    low: float
-    high: float
-
-    def vote(self, values: NDArray[np.float64]) -> NDArray[np.int8]:
-        """Return votes of shape (n,) on measurements of shape (n,)."""
-        votes = np.full(len(values), ABSTAIN, np.int8)
-        votes[values <= self.low] = BENIGN
-        votes[values >= self.high] = MALIGNANT
-        return votes
-
-
-# The last two are as plausible as the others, but hardly better than chance.
-RULES = (
-    Rule("large nuclei", "worst radius", 15.0, 18.0),
-    Rule("coarse texture", "mean texture", 17.0, 21.0),
-    Rule("dented outline", "mean concave points", 0.035, 0.06),
-    Rule("asymmetric", "worst symmetry", 0.26, 0.31),
-    Rule("uneven sizes", "area error", 25.0, 50.0),
-    Rule("uneven roughness", "smoothness error", 0.0055, 0.0075),
-    Rule("ragged edge", "mean fractal dimension", 0.06, 0.065),
+# Name, measurement, and the values up to which a rule votes benign and from which it votes malignant. The
+# last two rules are as plausible as the others, but hardly better than chance.
+_RULES = (
+    ("large nuclei", "worst radius", (15.0, 18.0)),
+    ("coarse texture", "mean texture", (17.0, 21.0)),
+    ("dented outline", "mean concave points", (0.035, 0.06)),
+    ("asymmetric", "worst symmetry", (0.26, 0.31)),
+    ("uneven sizes", "area error", (25.0, 50.0)),
+    ("uneven roughness", "smoothness error", (0.0055, 0.0075)),
+    ("ragged edge", "mean fractal dimension", (0.06, 0.065)),
 )
 
 
@@ -82,9 +63,10 @@ def load_breast_cancer() -> BreastCancer:
     from sklearn.datasets import load_breast_cancer as load
 
     data = load()
-    columns = {name: at for at, name in enumerate(data.feature_names)}
-    codes = np.column_stack([rule.vote(data.data[:, columns[rule.column]]) for rule in RULES])
-    votes = Votes(codes, ("benign", "malignant"), tuple(rule.name for rule in RULES))
+    names, columns, thresholds = zip(*_RULES, strict=True)
+    at = [data.feature_names.tolist().index(column) for column in columns]
+    classes = ("benign", "malignant")
+    votes = Votes.from_scores(data.data[:, at], thresholds=list(thresholds), classes=classes, names=names)
     # scikit-learn codes malignant as 0.
     return BreastCancer(data.data, votes, np.array(votes.classes)[1 - data.target])
 

@@ -22,8 +22,8 @@ from flyingsquid.files.coding import UNKNOWN, Coding, Survey, first_unknown, rea
 from flyingsquid.files.columns import MOST_VALUES, ColumnSpec, Roles, require_distinct
 from flyingsquid.files.decoded_size import MOST_BYTES
 from flyingsquid.files.inputs import one_line
-from flyingsquid.votes import REASONS
-from flyingsquid.votes.codes import ABSTAIN, MOST_CLASSES, Label, sparse_codes
+from flyingsquid.votes import REASONS, Votes
+from flyingsquid.votes.codes import ABSTAIN, MOST_CLASSES, Label, smallest_dtype, sparse_codes
 
 MARK = "flyingsquid"
 """An array of this name marks files of ``write_votes``: codes may be reasons, and classes have labels."""
@@ -241,20 +241,14 @@ class SparseVotes:
             raise VoteFileError(
                 "A source must vote at most once per item; the sparse matrix has repeated entries."
             )
-        self.source_names = tuple(names) or None
-        self.n_items, self.n_sources = shape
-        self._ids = ids
-        if self._ids is not None and self._ids.shape != (self.n_items,):
-            raise VoteFileError(
-                f"The file has {format_count(self._ids.size, 'identifier')} for "
-                f"{format_count(self.n_items, 'item')}."
-            )
-        self._matrix = matrix
-        self._labels = labels or tuple(range(max(2, int(entries.max(initial=0)))))
+        matrix.data = matrix.data.astype(np.int16)
+        classes = labels or tuple(range(max(2, int(entries.max(initial=0)))))
+        self._votes = Votes(matrix, classes, tuple(names) or None, ids)
+        self.source_names, (self.n_items, self.n_sources) = self._votes.names, self._votes.shape
 
     def survey(self, exact: bool = False) -> Survey:  # noqa: ARG002  # always exact
         """Return the classes: those that the file declares, or 0 to the largest."""
-        return Survey(self._labels, classes=self._labels)
+        return Survey(self._votes.classes, classes=self._votes.classes)
 
     def find(self, value: Any) -> str | None:  # noqa: ARG002  # entries are no labels
         """Return None: positions of entries are not searched."""
@@ -262,16 +256,14 @@ class SparseVotes:
 
     def chunks(self, coding: Coding, rows: int) -> Iterator[tuple[Any, Any, NDArray[Any] | None]]:
         """Yield sparse codes (n, m) and identifiers, ``rows`` at a time."""
-        table = np.array([coding.code_of(label) + 1 for label in self._labels], np.int16)
-        codes = self._matrix.copy()
-        voted = codes.data > 0
-        codes.data = np.where(voted, table[np.where(voted, codes.data, 1) - 1], codes.data).astype(
-            np.int16 if len(coding.classes) > 126 else np.int8
-        )
-        codes.eliminate_zeros()
+        table = np.array([0, *(coding.code_of(label) + 1 for label in self._votes.classes)], np.int16)
         for at in range(0, self.n_items, rows):
-            ids = None if self._ids is None else self._ids[at : at + rows]
-            yield codes[at : at + rows], ids, None
+            part = self._votes[at : at + rows]
+            codes: Any = part.codes
+            codes.data = np.where(codes.data > 0, table[np.maximum(codes.data, 0)], codes.data)
+            codes.data = codes.data.astype(smallest_dtype(len(coding.classes) + 1))
+            codes.eliminate_zeros()
+            yield codes, part.items, None
 
 
 # ---------------------------------------------------------------------- arrays in files

@@ -77,13 +77,9 @@ def read_columnar(
         return roles, ColumnarVotes(file, roles, classes, picked=spec.sources is not None)
     votes = LongVotes(plain_text=False, has_gold=roles.gold is not None, duplicates=duplicates)
     for batch in file.batches(list(roles.columns), 1 << 16):
-        columns = [batch.column(name) for name in (roles.item, roles.source, roles.label)]
-        votes.add(
-            columns[0],
-            columns[1],
-            columns[2],
-            None if roles.gold is None else batch.column(roles.gold).to_pylist(),
-        )
+        items, sources, labels = (batch.column(name) for name in (roles.item, roles.source, roles.label))
+        gold = None if roles.gold is None else batch.column(roles.gold).to_pylist()
+        votes.add(items, sources, labels, gold)
     votes.finish()
     return roles, votes
 

@@ -12,6 +12,7 @@ from numpy.typing import NDArray
 
 from flyingsquid._values import format_list, format_value, option_error
 from flyingsquid.exceptions import Hint, Note, OptionError, VoteFileError
+from flyingsquid.files.outputs import list_of_ids
 from flyingsquid.votes.conventions import (
     find_item_column,
     find_long_columns,
@@ -236,7 +237,7 @@ def require_distinct(read: Callable[[], Iterable[Any]]) -> None:
     if not suspects:
         return
     seen: set[Any] = set()
-    values = (value for block in read() for value in _as_list(block))
+    values = (value for block in read() for value in list_of_ids(block))
     for row, value in enumerate(values):
         if hash(value) in suspects or value in suspects:
             if value in seen:
@@ -263,12 +264,8 @@ def _are_increasing(blocks: Iterable[Any]) -> bool:
 def _hashes(ids: Any) -> NDArray[np.int64]:
     numbers = _as_integers(ids)
     if numbers is None:
-        return np.fromiter(map(hash, _as_list(ids)), np.int64, len(ids))
+        return np.fromiter(map(hash, list_of_ids(ids)), np.int64, len(ids))
     return numbers.astype(np.int64, copy=False)
-
-
-def _as_list(ids: Any) -> list[Any]:
-    return ids if isinstance(ids, list) else ids.to_pylist() if hasattr(ids, "to_pylist") else ids.tolist()
 
 
 def _as_integers(ids: Any) -> NDArray[Any] | None:

@@ -12,10 +12,10 @@ import zipfile
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import ArrayLike
 
 from flyingsquid._values import format_list, format_value, is_integer, is_null
 from flyingsquid.exceptions import Hint, Note, OptionError, VoteFileError
@@ -24,10 +24,12 @@ from flyingsquid.files.decoded_size import MOST_BYTES, too_large_error
 from flyingsquid.files.outputs import list_of_ids
 from flyingsquid.files.state import encode_labels
 from flyingsquid.files.tables import LongVotes
-from flyingsquid.votes import Votes
 from flyingsquid.votes.codes import marked_cells
 from flyingsquid.votes.decisions import winners
 from flyingsquid.votes.frames import rows_of
+
+if TYPE_CHECKING:
+    from flyingsquid.files.vote_files import VoteChunk
 
 TOOLS = ("label_studio", "argilla", "inspect")
 """Formats of other tools."""
@@ -341,48 +343,31 @@ class _Written:
 
 
 def export_text(
-    tool: str,
-    votes: Votes,
-    ids: Any,
-    *,
-    gold: NDArray[Any] | None,
-    data: Any,
-    probabilities: ArrayLike | None,
-    part: str | None,
+    tool: str, chunk: VoteChunk, data: Any, probabilities: ArrayLike | None, part: str | None
 ) -> str:
     """Return votes as the JSON document of a tool."""
-    items = list(_written_items(votes, ids, gold, data, probabilities))
+    votes, gold, n = chunk.votes, chunk.gold_codes, chunk.votes.n_items
+    classes = [*encode_labels(votes.classes), None]
+    labels, top = [None] * n, [None] * n
+    if probabilities is not None:
+        shares = np.asarray(probabilities, np.float64)
+        if shares.shape != (n, votes.n_classes):
+            raise OptionError(
+                f"`probabilities` must have the shape ({n}, {votes.n_classes}); got {shares.shape}.",
+                parameter="probabilities",
+            )
+        best = winners(shares)
+        labels, top = [classes[k] for k in best], shares[np.arange(n), best].tolist()
+    names = votes.source_names
+    cast: list[list[tuple[str, Any]]] = [[] for _ in range(n)]
+    for i, j, code in zip(*(column.tolist() for column in marked_cells(votes.codes)), strict=True):
+        if code >= 0:
+            cast[i].append((names[j], classes[code]))
+    ids = range(n) if chunk.ids is None else list_of_ids(chunk.ids)
+    known = [None] * n if gold is None else [classes[max(-1, int(code))] for code in gold]
+    items = list(map(_Written, ids, _fields(data, n), cast, known, labels, top))
     document = _WRITERS[tool](items, part or "label")
     return json.dumps(document, indent=1, default=_plain, ensure_ascii=False) + "\n"
-
-
-def _written_items(
-    votes: Votes, ids: Any, gold: NDArray[Any] | None, data: Any, probabilities: ArrayLike | None
-) -> Iterator[_Written]:
-    n = votes.n_items
-    labels = [*encode_labels(votes.classes), None]
-    shares = None if probabilities is None else np.asarray(probabilities, np.float64)
-    if shares is not None and shares.shape != (n, votes.n_classes):
-        raise OptionError(
-            f"`probabilities` must have the shape ({n}, {votes.n_classes}); got {shares.shape}.",
-            parameter="probabilities",
-        )
-    best = None if shares is None else winners(shares)
-    fields = _fields(data, n)
-    names, cast = votes.source_names, [[] for _ in range(n)]  # type: ignore[var-annotated]
-    for i, j, code in zip(*(part.tolist() for part in marked_cells(votes.codes)), strict=True):
-        if code >= 0:
-            cast[i].append((names[j], labels[code]))
-    known = range(n) if ids is None else list_of_ids(ids)
-    for i, identity in enumerate(known):
-        yield _Written(
-            identity,
-            fields[i],
-            cast[i],
-            None if gold is None else labels[max(-1, int(gold[i]))],
-            None if best is None else labels[int(best[i])],
-            None if shares is None or best is None else float(shares[i, best[i]]),
-        )
 
 
 def _fields(data: Any, n: int) -> list[dict[str, Any]]:

@@ -17,6 +17,7 @@ from flyingsquid.files.inputs import StrPath, located, need_pyarrow
 from flyingsquid.files.outputs import (
     ColumnarFile,
     LabelColumns,
+    Writer,
     csv_writer,
     id_array,
     id_column,
@@ -95,12 +96,12 @@ class LabelWriter:
                 f"Column names must be unique; got {', '.join(self.columns)}.",
                 hints=[Hint("id_name", "to rename the column of identifiers")],
             )
-        self._sink: _Sink | None = None
+        self._sink: Writer | None = None
 
     def __enter__(self) -> Self:
         with contextlib.ExitStack() as stack:
             file = stack.enter_context(output(self.path, overwrite=self.overwrite))
-            self._sink = _SINKS[self.format](file, self)
+            self._sink = stack.enter_context(_SINKS[self.format](file, self))
             self._stack = stack.pop_all()
         return self
 
@@ -140,16 +141,11 @@ class LabelWriter:
             self._sink.write(_Labels(ids, codes, shares, counts, is_tied(shares)))
         self.n_items += n
 
-    def __exit__(self, kind: Any, error: Any, trace: Any) -> None:
+    def __exit__(self, *error: Any) -> None:
         sink, self._sink = self._sink, None
-        if sink is None:
-            return
-        if kind is not None:
-            sink.drop()
-            self._stack.__exit__(kind, error, trace)
-            return
-        with self._stack, located(str(self.path)):  # a failure here removes the file, too
-            sink.close()
+        if sink is not None:
+            with located(str(self.path)):  # a failure here removes the file, too
+                self._stack.__exit__(*error)
 
 
 class _Labels(NamedTuple):
@@ -162,29 +158,12 @@ class _Labels(NamedTuple):
     tied: NDArray[np.bool_]
 
 
-class _Sink:
-    """Write labels in one format. Formats that write at once need only ``write``."""
-
-    def __init__(self, file: BinaryIO, out: LabelWriter) -> None:
-        raise NotImplementedError
-
-    def write(self, items: _Labels) -> None:
-        """Append items."""
-        raise NotImplementedError
-
-    def close(self) -> None:
-        """Write the remaining items."""
-
-    def drop(self) -> None:
-        """Stop writing: the file is about to be removed."""
-
-
-class _Delimited(_Sink):
+class _Delimited(Writer):
     """Sink for csv and tsv files."""
 
     def __init__(self, file: BinaryIO, out: LabelWriter) -> None:
-        self._csv = csv_writer(file, out.format, escape_formulas=out.escape_formulas)
-        self._csv.writerow(out.columns)
+        self._write = csv_writer(file, out.format, escape_formulas=out.escape_formulas)
+        self._write([out.columns])
         self._labels = [*map(label_text, out.classes), ""]
 
     def write(self, items: _Labels) -> None:
@@ -192,10 +171,10 @@ class _Delimited(_Sink):
         columns = [share.tolist() for share in items.shares.T]
         ties = [_TRUTH[tie] for tie in items.tied.tolist()]
         ids, counts = list_of_ids(items.ids), items.counts.tolist()
-        self._csv.writerows(zip(ids, labels, *columns, counts, ties, strict=True))
+        self._write(zip(ids, labels, *columns, counts, ties, strict=True))
 
 
-class _JsonLines(_Sink):
+class _JsonLines(Writer):
     """Sink for JSON lines."""
 
     def __init__(self, file: BinaryIO, out: LabelWriter) -> None:
@@ -216,7 +195,7 @@ class _JsonLines(_Sink):
         ]))  # fmt: skip
 
 
-class _Arrays(_Sink):
+class _Arrays(Writer):
     """npz: ``ids``, ``labels`` (codes), ``probabilities``, ``n_votes``, ``tied``, ``classes``.
 
     Everything is collected first.
@@ -244,7 +223,7 @@ class _Arrays(_Sink):
         )
 
 
-class _Columnar(_Sink):
+class _Columnar(Writer):
     """parquet and arrow, encoded on a thread while the next items are labeled."""
 
     def __init__(self, file: BinaryIO, out: LabelWriter) -> None:
@@ -252,7 +231,8 @@ class _Columnar(_Sink):
         self._sink: ColumnarFile | None = ColumnarFile(
             file, out.format, out.columns, required=out.columns[2:], encode=self._encodings
         )
-        self._background = BackgroundCalls()
+        self._pool = ThreadPoolExecutor(1, "flyingsquid-write")
+        self._last: Future[None] | None = None
 
     def write(self, items: _Labels) -> None:
         array = need_pyarrow("Writing columns").array
@@ -262,8 +242,17 @@ class _Columnar(_Sink):
             id_column(ids.copy() if isinstance(ids, np.ndarray) else ids), self._labels.column(codes),
             *(array(share.copy()) for share in shares.T), array(counts.astype(np.int32)), array(tied),
         ]  # fmt: skip
+        self._wait()
         if self._sink is not None:
-            self._background.call(self._sink.write, columns)
+            self._last = self._pool.submit(self._sink.write, columns)
+        if n_threads() == 1:
+            self._wait()
+
+    def _wait(self) -> None:
+        """Wait until the last items are written, and raise the error of writing them."""
+        last, self._last = self._last, None
+        if last is not None:
+            last.result()
 
     def _encodings(self, types: list[Any]) -> dict[str, Any]:
         """Choose encodings that are five times as fast as pyarrow's default, and no larger.
@@ -282,62 +271,17 @@ class _Columnar(_Sink):
         }
 
     def close(self) -> None:
-        self._background.finish()
+        with self._pool:
+            self._wait()
         if self._sink is not None:
             self._sink.close()
 
     def drop(self) -> None:
-        self._background.drop()
-        self._sink = (
-            None  # collected now, because pyarrow then writes the end of the file, which is still open
-        )
+        self._pool.shutdown()
+        self._sink = None  # collected now: pyarrow then writes the end of the file, which is still open
 
 
-_SINKS: dict[str, type[_Sink]] = {
+_SINKS: dict[str, Callable[[BinaryIO, LabelWriter], Writer]] = {
     "csv": _Delimited, "tsv": _Delimited, "jsonl": _JsonLines, "npz": _Arrays,
     "parquet": _Columnar, "arrow": _Columnar,
 }  # fmt: skip
-
-
-class BackgroundCalls:
-    """Run calls in order on a thread, at most one of them waiting.
-
-    An error of a call is raised by the next call, or by :meth:`finish`.
-
-    >>> written = []
-    >>> calls = BackgroundCalls()
-    >>> for part in "abc":
-    ...     calls.call(written.append, part)
-    >>> calls.finish()
-    >>> written
-    ['a', 'b', 'c']
-    """
-
-    def __init__(self) -> None:
-        self._pool = None if n_threads() == 1 else ThreadPoolExecutor(1, "flyingsquid-write")
-        self._last: Future[Any] | None = None
-
-    def call(self, function: Callable[..., Any], *arguments: Any) -> None:
-        """Call a function when the previous call has ended; its arguments must not change until then."""
-        if self._pool is None:
-            function(*arguments)
-            return
-        self._wait()
-        self._last = self._pool.submit(function, *arguments)
-
-    def finish(self) -> None:
-        """Wait for the last call, and raise its error."""
-        try:
-            self._wait()
-        finally:
-            self.drop()
-
-    def drop(self) -> None:
-        """Wait for the last call, and ignore its error."""
-        if self._pool is not None:
-            self._pool.shutdown()
-
-    def _wait(self) -> None:
-        last, self._last = self._last, None
-        if last is not None:
-            last.result()

@@ -16,7 +16,7 @@ import sys
 import tempfile
 from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 from pathlib import Path
-from typing import Any, BinaryIO
+from typing import Any, BinaryIO, Self
 
 import numpy as np
 from numpy.typing import NDArray
@@ -202,6 +202,26 @@ def output_format(path: StrPath, declared: str | None, supported: tuple[str, ...
     return found
 
 
+class Writer:
+    """Base class of writers of one format, for use in a ``with`` block around a file that is already open."""
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, kind: Any, *_: object) -> None:
+        (self.close if kind is None else self.drop)()
+
+    def write(self, items: Any) -> None:
+        """Append items."""
+        raise NotImplementedError
+
+    def close(self) -> None:
+        """Write what is left; formats that write at once need not."""
+
+    def drop(self) -> None:
+        """Stop writing: the file is about to be removed."""
+
+
 # ---------------------------------------------------------------------- cells
 
 
@@ -210,30 +230,20 @@ def text_file(file: BinaryIO) -> codecs.StreamWriter:
     return codecs.getwriter("utf-8")(file)
 
 
-def csv_writer(file: BinaryIO, format: str, *, escape_formulas: bool = False) -> Any:  # as in open_votes
-    """Create a csv writer for "csv" or "tsv"."""
+def csv_writer(
+    file: BinaryIO,
+    format: str,
+    *,
+    escape_formulas: bool = False,  # as in open_votes
+) -> Callable[[Iterable[Iterable[Any]]], None]:
+    """Return a function that writes rows to a "csv" or "tsv" file."""
     writer = csv.writer(text_file(file), delimiter=DELIMITERS[format], lineterminator="\n")
-    return _EscapingWriter(writer) if escape_formulas else writer
+    return lambda rows: writer.writerows(map(_escape_formulas, rows) if escape_formulas else rows)
 
 
-class _EscapingWriter:
-    """A csv writer that puts an apostrophe before strings which a spreadsheet would run as a formula."""
-
-    def __init__(self, writer: Any) -> None:
-        self._writer = writer
-
-    def writerow(self, row: Iterable[Any]) -> None:
-        """Write one row."""
-        self._writer.writerow([_escape_formula(cell) for cell in row])
-
-    def writerows(self, rows: Iterable[Iterable[Any]]) -> None:
-        """Write some rows."""
-        for row in rows:
-            self.writerow(row)
-
-
-def _escape_formula(cell: Any) -> Any:
-    return f"'{cell}" if isinstance(cell, str) and cell.startswith(_FORMULA_STARTS) else cell
+def _escape_formulas(row: Iterable[Any]) -> list[Any]:
+    """Put an apostrophe before strings that a spreadsheet would run as a formula."""
+    return [f"'{c}" if isinstance(c, str) and c.startswith(_FORMULA_STARTS) else c for c in row]
 
 
 def label_text(label: Any) -> str:
@@ -243,6 +253,8 @@ def label_text(label: Any) -> str:
 
 def list_of_ids(ids: Any) -> list[Any]:
     """Return item identifiers as a list of Python values."""
+    if isinstance(ids, list):
+        return ids
     if hasattr(ids, "to_pylist"):
         return list(ids.to_pylist())
     return list(np.asarray(ids, None if isinstance(ids, np.ndarray) else object).tolist())

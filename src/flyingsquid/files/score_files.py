@@ -63,6 +63,4 @@ def write_estimates(
             for row in rows:
                 text.write(json.dumps(dict(zip(columns, row, strict=True)), ensure_ascii=False) + "\n")
         else:
-            writer = csv_writer(file, chosen, escape_formulas=escape_formulas)
-            writer.writerow(list(columns))
-            writer.writerows(rows)
+            csv_writer(file, chosen, escape_formulas=escape_formulas)([list(columns), *rows])

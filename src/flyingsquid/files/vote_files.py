@@ -156,8 +156,7 @@ class VoteFile:
 
     def read(self) -> VoteChunk:
         """Read all items as one chunk, whose votes have the identifiers of the file as ``items``."""
-        chunks = list(self)
-        chunk = chunks[0] if len(chunks) == 1 else join_chunks(chunks)
+        chunk = join_chunks(list(self))
         return chunk if self.item_name is None else chunk.with_items()
 
     def describe(self) -> str:
@@ -387,7 +386,9 @@ def read_path(votes: Any, classes: Iterable[Label] | None = None) -> Any:
 
 
 def join_chunks(chunks: list[VoteChunk]) -> VoteChunk:
-    """Join several chunks of a file into one."""
+    """Join the chunks of a file into one."""
+    if len(chunks) == 1:
+        return chunks[0]
     first = chunks[0].votes
     codes = stack_codes([c.votes.codes for c in chunks])
     ids = [np.asarray(c.ids, object) for c in chunks]

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import json
 import os
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
 from itertools import chain
 from pathlib import Path
-from typing import Any, BinaryIO, Self
+from typing import Any, BinaryIO
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -23,6 +23,7 @@ from flyingsquid.files.inputs import FORMATS, StrPath, need_pyarrow
 from flyingsquid.files.outputs import (
     ColumnarFile,
     LabelColumns,
+    Writer,
     csv_writer,
     id_array,
     id_column,
@@ -115,17 +116,7 @@ def write_votes(
     long = form == "long" or (form is None and first.votes.is_sparse)
     every = chain([first], chunks)
     if found in TOOLS:
-        parts = list(every)
-        all_items = parts[0] if len(parts) == 1 else join_chunks(parts)
-        text = export_text(
-            found,
-            all_items.votes,
-            all_items.ids,
-            gold=all_items.gold_codes,
-            data=data,
-            probabilities=probabilities,
-            part=part,
-        )
+        text = export_text(found, join_chunks(list(every)), data, probabilities, part)
         with output(path, overwrite=overwrite) as file:
             text_file(file).write(text)
         return
@@ -140,17 +131,8 @@ def write_votes(
         return
     named = votes.item_name if isinstance(votes, VoteFile) else None
     has_ids = named is not None if isinstance(votes, VoteFile) else first.ids is not None
-    layout = _Layout(
-        found,
-        first.votes.names,
-        first.votes.source_names,
-        first.votes.classes,
-        has_ids,
-        first.gold_codes is not None,
-        long,
-        _item_name(named, long),
-        escape_formulas,
-    )
+    has_gold = first.gold_codes is not None
+    layout = _Layout(found, first.votes, has_ids, has_gold, long, _item_name(named, long), escape_formulas)
     with output(path, overwrite=overwrite) as file, _WRITERS[found](file, layout) as writer:
         for chunk in every:
             writer.write(chunk)
@@ -183,12 +165,10 @@ def _chunks(votes: Any, ids: ArrayLike | None, gold: ArrayLike | None) -> Iterat
 
 @dataclass(frozen=True, slots=True)
 class _Layout:
-    """Content of a file of votes."""
+    """Content of a file of votes; ``votes`` are the first ones."""
 
     format: str
-    names: tuple[str, ...] | None
-    source_names: tuple[str, ...]
-    classes: tuple[Any, ...]
+    votes: Votes
     has_ids: bool
     has_gold: bool
     long: bool
@@ -207,46 +187,28 @@ class _Layout:
         item, gold = [self.item] if self.has_ids else [], ["gold"] if self.has_gold else []
         if self.long:
             return [self.item, "source", "label", *gold]
-        clash = [name for name in self.source_names if name in (*item, *gold)]
+        clash = [name for name in self.votes.source_names if name in (*item, *gold)]
         if clash:
             raise VoteFileError(
                 f"A source and another column are both named {format_value(clash[0])}; rename the "
                 "source, or write npz or jsonl."
             )
-        return [*item, *self.source_names, *gold]
+        return [*item, *self.votes.source_names, *gold]
 
 
-class _Writer:
-    """Write chunks to a file."""
-
-    def __init__(self, file: BinaryIO, layout: _Layout) -> None:
-        self._file, self._layout = file, layout
-
-    def __enter__(self) -> Self:
-        return self
-
-    def __exit__(self, *error: object) -> None:
-        """Do nothing: everything is written."""
-
-    def write(self, chunk: VoteChunk) -> None:
-        """Append the items of a chunk."""
-        raise NotImplementedError
-
-
-class _DelimitedWriter(_Writer):
+class _DelimitedWriter(Writer):
     """csv and tsv: one row per item or per vote, blank for no vote."""
 
     def __init__(self, file: BinaryIO, layout: _Layout) -> None:
-        super().__init__(file, layout)
-        self._csv = csv_writer(file, layout.format, escape_formulas=layout.escape_formulas)
-        self._csv.writerow(layout.columns)
-        self._cells = _cells_of(layout.classes, "")
+        self._layout = layout
+        self._write = csv_writer(file, layout.format, escape_formulas=layout.escape_formulas)
+        self._write([layout.columns])
+        self._cells = _cells_of(layout.votes.classes, "")
 
     def write(self, chunk: VoteChunk) -> None:
-        """Append the items of a chunk."""
         layout = self._layout
         if layout.long:
-            self._csv.writerows(_long_rows(chunk, self._cells, layout.has_gold))
+            self._write(_long_rows(chunk, self._cells, layout.has_gold))
             return
         table = self._cells[_dense(chunk.votes)].tolist()
         columns: list[Any] = list(zip(*table, strict=True))
@@ -254,19 +216,17 @@ class _DelimitedWriter(_Writer):
             columns.insert(0, list_of_ids(chunk.ids))
         if chunk.gold_codes is not None:
             columns.append(self._cells[chunk.gold_codes].tolist())
-        self._csv.writerows(zip(*columns, strict=True))
+        self._write(zip(*columns, strict=True))
 
 
-class _JsonWriter(_Writer):
+class _JsonWriter(Writer):
     """JSON lines: one object per item with its votes in ``"votes"``, or one object per vote."""
 
     def __init__(self, file: BinaryIO, layout: _Layout) -> None:
-        super().__init__(file, layout)
-        self._text = text_file(file)
-        self._cells = _cells_of(tuple(encode_labels(layout.classes)), None, texts=False)
+        self._layout, self._text = layout, text_file(file)
+        self._cells = _cells_of(tuple(encode_labels(layout.votes.classes)), None, texts=False)
 
     def write(self, chunk: VoteChunk) -> None:
-        """Append the items of a chunk."""
         lines: list[Any]
         if self._layout.long:
             keys = (self._layout.item, "source", "label", "gold")
@@ -290,19 +250,15 @@ class _JsonWriter(_Writer):
         return lines
 
 
-class _WrenchWriter(_Writer):
+class _WrenchWriter(Writer):
     """Writer for WRENCH data in one file."""
 
     def __init__(self, file: BinaryIO, layout: _Layout | None = None) -> None:  # noqa: ARG002  # as others
         self._text = text_file(file)
+        self._text.write("{")
         self._row = 0
 
-    def __enter__(self) -> Self:
-        self._text.write("{")
-        return self
-
     def write(self, chunk: VoteChunk) -> None:
-        """Append the items of a chunk."""
         votes = np.maximum(np.asarray(chunk.votes.to_dense().codes), -1).tolist()
         n = len(votes)
         ids = range(self._row, self._row + n) if chunk.ids is None else list_of_ids(chunk.ids)
@@ -312,9 +268,8 @@ class _WrenchWriter(_Writer):
             self._text.write(f"{',' * (at > 0)}\n{json.dumps(str(identity))}: {entry}")
         self._row += n
 
-    def __exit__(self, *error: object) -> None:
-        if error[0] is None:
-            self._text.write("\n}\n")
+    def close(self) -> None:
+        self._text.write("\n}\n")
 
 
 def _write_directory(path: StrPath, chunks: Iterable[VoteChunk], *, overwrite: bool) -> None:
@@ -335,29 +290,27 @@ def _write_directory(path: StrPath, chunks: Iterable[VoteChunk], *, overwrite: b
 # ---------------------------------------------------------------------- arrays
 
 
-class _ArrayWriter(_Writer):
+class _ArrayWriter(Writer):
     """npy: the codes, reasons as -1. npz: ``L`` with the codes, names, classes, ids and ``Y``.
 
     The header of an array contains its size, so votes are collected first.
     """
 
     def __init__(self, file: BinaryIO, layout: _Layout) -> None:
-        super().__init__(file, layout)
+        self._file, self._layout = file, layout
         self._codes: list[Any] = []
         self._ids: list[Any] = []
         self._gold: list[NDArray[Any]] = []
 
     def write(self, chunk: VoteChunk) -> None:
-        """Collect a chunk."""
         self._codes.append(chunk.votes.codes)
         if self._layout.has_ids:
             self._ids += list_of_ids(chunk.ids)
         if chunk.gold_codes is not None:
             self._gold.append(chunk.gold_codes)
 
-    def __exit__(self, *error: object) -> None:
-        if error[0] is None:
-            (self._write_npy if self._layout.format == "npy" else self._write_npz)()
+    def close(self) -> None:
+        (self._write_npy if self._layout.format == "npy" else self._write_npz)()
 
     def _write_npy(self) -> None:
         if is_sparse(self._codes[0]):
@@ -374,9 +327,9 @@ class _ArrayWriter(_Writer):
                 raise VoteFileError("Gold labels cannot be written to a sparse npz.")
         else:
             arrays["L"] = np.concatenate(self._codes)
-        if self._layout.names is not None:
-            arrays["names"] = text_array(list(self._layout.names), "source")
-        arrays["classes"] = np.array(json.dumps(encode_labels(self._layout.classes)))
+        if self._layout.votes.names is not None:
+            arrays["names"] = text_array(list(self._layout.votes.names), "source")
+        arrays["classes"] = np.array(json.dumps(encode_labels(self._layout.votes.classes)))
         if self._layout.has_ids:
             arrays["ids"] = id_array(self._ids)
         if self._gold:
@@ -387,15 +340,18 @@ class _ArrayWriter(_Writer):
 # ---------------------------------------------------------------------- columns
 
 
-class _ColumnarWriter(_Writer):
+class _ColumnarWriter(Writer):
     """parquet and arrow. Wide: one column per source, null for no vote. Long: item, source, label."""
 
     def __init__(self, file: BinaryIO, layout: _Layout) -> None:
-        super().__init__(file, layout)
+        self._layout = layout
         self._array = need_pyarrow(f"Writing {layout.format}").array
-        self._labels, self._cells = LabelColumns(layout.classes), _cells_of(layout.classes, None, texts=False)
+        self._labels, self._cells = (
+            LabelColumns(layout.votes.classes),
+            _cells_of(layout.votes.classes, None, texts=False),
+        )
         about = {
-            "classes": encode_labels(layout.classes),
+            "classes": encode_labels(layout.votes.classes),
             "form": "long" if layout.long else "wide",
             "item": layout.item if layout.has_ids else None,
             "gold": "gold" if layout.has_gold else None,
@@ -403,7 +359,6 @@ class _ColumnarWriter(_Writer):
         self._out = ColumnarFile(file, layout.format, layout.columns, metadata=about)
 
     def write(self, chunk: VoteChunk) -> None:
-        """Append the items of a chunk."""
         if self._layout.long:
             rows = _long_rows(chunk, self._cells, self._layout.has_gold)
             self._out.write([self._array([row[j] for row in rows]) for j in range(len(self._layout.columns))])
@@ -414,12 +369,11 @@ class _ColumnarWriter(_Writer):
             columns.append(self._labels.column(chunk.gold_codes))
         self._out.write(columns)
 
-    def __exit__(self, *error: object) -> None:
-        if error[0] is None:
-            self._out.close()
+    def close(self) -> None:
+        self._out.close()
 
 
-_WRITERS: dict[str, type[_Writer]] = {
+_WRITERS: dict[str, Callable[[BinaryIO, _Layout], Writer]] = {
     "csv": _DelimitedWriter, "tsv": _DelimitedWriter, "jsonl": _JsonWriter, "json": _WrenchWriter,
     "npy": _ArrayWriter, "npz": _ArrayWriter, "parquet": _ColumnarWriter, "arrow": _ColumnarWriter,
 }  # fmt: skip

@@ -78,7 +78,10 @@ def read(
         item, chosen = _vote_columns(table, item)
     else:
         chosen = _pick(present, columns)
-        item = item if item is not None else _item_by_name(present, chosen)
+        if item is None:
+            names = [str(name) for name in present]
+            free = [name for j, name in enumerate(names) if j not in chosen]
+            item, _ = find_item_column(names, free, None)
     if convention.classes is None:
         convention = replace(convention, classes=_declared_classes(frame, [present[j] for j in chosen]))
     series, names = _open(table, chosen, "votes")
@@ -164,14 +167,6 @@ def _plain_values(series: Any) -> list[Any]:
     except TypeError:
         return [str(value) for value in values]
     return [None if is_null(value) else value for value in values]
-
-
-def _item_by_name(present: list[Any], chosen: list[int]) -> str | None:
-    """Return the first column with the name of an identifier that is not chosen as a source."""
-    for j, name in enumerate(present):
-        if j not in chosen and is_item_name(name) and (str(name).strip() or j == 0):
-            return str(name)
-    return None
 
 
 def _identifiers(frame: Any, table: Any, item: str | bool | None) -> NDArray[Any] | None:
@@ -394,7 +389,7 @@ def _numbers(series: list[Any], convention: Convention) -> NDArray[Any]:
 def _factorize(series: list[Any]) -> tuple[list[Any], NDArray[np.int32]]:
     """Return the distinct values of columns of strings, and for each cell the position of its value.
 
-    pandas and pyarrow number the strings many times faster than a loop over Python strings, in less memory.
+    Libraries of tables number strings many times faster than a loop over Python strings, in less memory.
     """
     position: dict[Any, int] = {None: 0}
     index = np.empty((len(series[0]), len(series)), np.int32)
@@ -411,19 +406,9 @@ def _numbered(column: Any) -> tuple[NDArray[np.integer], list[Any]]:
     if hasattr(native, "factorize"):  # pandas
         numbers, values = native.factorize()
         return numbers, values.tolist()
-    try:
-        chunks = column.to_arrow()
-    except ModuleNotFoundError:  # polars without pyarrow
-        values = column.unique().to_list()
-        seen = {value: at for at, value in enumerate(values)}
-        return np.array([-1 if v is None else seen[v] for v in column.to_list()], np.int64), values
-    position: dict[Any, int] = {}
-    parts = [np.empty(0, np.int64)]
-    for chunk in getattr(chunks, "chunks", [chunks]):
-        coded = chunk if hasattr(chunk, "dictionary") else chunk.dictionary_encode()
-        own = [position.setdefault(v, len(position)) for v in coded.dictionary.to_pylist()]
-        parts.append(np.array([*own, -1])[np.asarray(coded.indices.fill_null(-1))])
-    return np.concatenate(parts), list(position)
+    values = column.drop_nulls().unique().to_list()
+    numbers = column.cast(nw.String).replace_strict(values, range(len(values)), return_dtype=nw.Int32)
+    return numbers.fill_null(-1).to_numpy(), values
 
 
 def _is_unsigned(series: Any) -> bool:

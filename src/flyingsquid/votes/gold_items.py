@@ -161,15 +161,8 @@ class GoldCollector:
 
     def watch(self, chunks: VoteChunks) -> Iterator[Votes]:
         """Yield the chunks, and keep the votes on items with gold labels."""
-        last: list[Any] = [None]
-
-        def raw() -> Iterator[Any]:
-            for chunk in chunks.raw():
-                last[0] = chunk
-                yield chunk
-
-        for votes in VoteChunks(raw, classes=chunks.classes, names=chunks.names):
-            self._add(votes, item_ids(last[0], votes))
+        for raw, votes in chunks._pairs():
+            self._add(votes, item_ids(raw, votes))
             yield votes
 
     def _add(self, votes: Votes, ids: Sequence[Any] | None) -> None:

@@ -262,6 +262,10 @@ class VoteChunks:
 
     def __iter__(self) -> Iterator[Votes]:
         """Yield the chunks as ``Votes`` of the same classes and sources; skip those without rows."""
+        return (votes for _, votes in self._pairs())
+
+    def _pairs(self) -> Iterator[tuple[Any, Votes]]:
+        """Yield the chunks as they were passed, each with its ``Votes``."""
         classes, names = self.classes, self.names
         width = None if names is None else len(names)
         for number, chunk in enumerate(self._chunks()):
@@ -276,7 +280,7 @@ class VoteChunks:
                     f"{format_count(read.n_sources, 'column')} after {width}."
                 )
             classes, names = read.classes, names or read.names
-            yield read
+            yield inside, read
 
     def _chunks(self) -> Iterator[Any]:
         if isinstance(self._source, np.ndarray):

@@ -148,7 +148,7 @@ def sum_votes(codes: Codes, values: Array) -> Array:
     return sums
 
 
-def class_sums(codes: Codes, weights: NDArray[np.floating]) -> Array:
+def class_sums(codes: Codes, weights: NDArray[Any]) -> Array:
     """Sum the weights of the votes for each class on each item, shape (n, K).
 
     ``weights[i, k]`` is the weight of a vote of source i for class k, shape (m, K).
@@ -289,14 +289,10 @@ def _state_counts(codes: Codes, n_classes: int, weights: NDArray[Any] | None = N
 
 def votes_on(codes: Codes, items: NDArray[np.bool_]) -> Counts:
     """Count the votes of each source on the items of a mask of shape (n,), shape (m,)."""
-    m = codes.shape[1]
-    if isinstance(codes, csr_array):
-        item, source, _ = sparse_votes(codes)
-        return np.bincount(source[items[item]], minlength=m).astype(np.int64)
-    counts = np.zeros(m, np.int64)
-    for rows, chunk in _chunks(codes):
-        counts += np.count_nonzero(chunk[items[rows]] >= 0, axis=0)
-    return counts
+    some = codes[items]
+    if isinstance(some, csr_array):
+        return np.bincount(sparse_votes(some).source, minlength=codes.shape[1]).astype(np.int64)
+    return np.count_nonzero(some >= 0, axis=0)
 
 
 def iter_votes(codes: Codes) -> Iterator[Entries]:

@@ -33,7 +33,7 @@ from flyingsquid.votes.encode import Convention, as_matrix, encode, in_column, r
 from flyingsquid.votes.patterns import DistinctRows, distinct_codes
 from flyingsquid.votes.scores import Bins, Thresholds, read_scores
 from flyingsquid.votes.structure import SourceInfo, Structure, panel_sources, read_structure
-from flyingsquid.votes.tallies import has_votes
+from flyingsquid.votes.tallies import SourceTally, has_votes
 
 
 @dataclass(frozen=True, slots=True, eq=False, repr=False)
@@ -521,19 +521,9 @@ class Votes:
         >>> Votes.from_classes(answers, reasons={"N/A": "refused"}).missing_counts()["refused"]
         array([0, 2])
         """
-        dense = None if isinstance(self.codes, csr_array) else self.codes
-        counts: dict[str, NDArray[np.int64]] = {}
-        voted = self._count_columns(lambda x: x > 0 if dense is None else x >= 0)
-        for r, reason in enumerate(REASONS[1:], start=1):
-            counts[reason] = self._count_columns(lambda x, code=-1 - r: x == code)
-        abstained = self.n_items - voted - sum(counts.values())
-        return {REASONS[0]: abstained, **counts}
-
-    def _count_columns(self, test: Any) -> NDArray[np.int64]:
-        if isinstance(self.codes, csr_array):
-            hits = self.codes.indices[test(self.codes.data)]
-            return np.bincount(hits, minlength=self.n_sources).astype(np.int64)
-        return np.count_nonzero(test(self.codes), axis=0).astype(np.int64)
+        tally = SourceTally.of_votes(self)
+        abstained = self.n_items - tally.n_votes - tally.missing.sum(axis=1)
+        return dict(zip(REASONS, [abstained, *tally.missing.T], strict=True))
 
     def __len__(self) -> int:
         return self.n_items
