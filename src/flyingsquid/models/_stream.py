@@ -32,9 +32,9 @@ LOOKUP_ERRORS = (KeyError, TypeError, ValueError)
 # Items between two comparisons with the last fit if neither ``refresh`` nor a fixed window is given.
 _REFRESH = 500
 # Mean squared change of the rates of votes since the last fit, relative to that between two windows without
-# common items, up to which the parameters are kept. On 24 simulated streams with drift and four windows, labels
-# are as accurate as with a fit after every quarter of the window, within .03 points, and .1 points more accurate
-# after sudden changes; at 1.0 they lose up to .06 points.
+# common items, up to which the parameters are kept. On 24 simulated streams with drift and four windows,
+# labels are as accurate as with a fit after every quarter of the window, within .03 points, and .1 points
+# more accurate after sudden changes; at 1.0 they lose up to .06 points.
 _UNCHANGED = 0.5
 # A gold label that counts less than this has faded.
 _LEAST_WEIGHT = 0.01

@@ -540,7 +540,6 @@ class OnlineLabelModel(FitAttributes[Fitted, Moments], VoteEstimator):
             class_balance=class_balance,
             signs=self.signs,
             temper=self.temper,
-            use="stream",
         )
 
     def _refresh(self, stream: _StreamState) -> None:

@@ -49,7 +49,7 @@ class Auto(Solver):
     )
 
     def solve(self, data: FitData) -> Fit:
-        if data.use == "tables" or not _is_open(data):
+        if not _is_open(data):
             return _tables_or_triplets(data)
         if data.votes is not None and data.votes.structure is not None:
             return Panel().solve(data)
