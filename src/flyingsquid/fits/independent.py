@@ -79,7 +79,7 @@ class IndependentFit(Fit):
         if len(self.classes) == 2:
             return DenseLogs(np.stack([np.zeros_like(self._weights), self._weights], axis=1))
         silent = self.confusion.voting().max(axis=1) == 0
-        return self.confusion.logs(silent=silent, silence_counts=self.silence_counts)
+        return self.confusion.logs(silent=silent, abstention_counts=self.silence_counts)
 
     def evidence(self, codes: Codes) -> Array:
         if len(self.classes) > 2:
