@@ -201,44 +201,31 @@ def matched_codes(
     return full
 
 
-def row_votes(row: Any, names: tuple[str, ...] | None, tasks: tuple[int, int] | None) -> Any:
-    """Return the votes on one item as a matrix of one row; a mapping keeps its names."""
-    if isinstance(row, Mapping):
-        if not row:
-            raise VotesError(
-                "The votes on one item must name at least one source; got an empty mapping. Use None to "
-                "abstain."
-            )
-        return _Named(tuple(str(name) for name in row), list(row.values()))
-    if tasks is not None and tasks[0] > 1 and getattr(row, "shape", None) == tasks:
-        return row.reshape(1, -1)
-    return one_row(row, names)
-
-
-class _Named:
-    """One row of named votes, before its classes are known."""
-
-    def __init__(self, names: tuple[str, ...], values: list[Any]) -> None:
-        self.names, self.values = names, values
-
-    def read(self, classes: tuple[Label, ...] | None) -> Votes:
-        array = np.empty((1, len(self.values)), object)
-        array[0] = self.values
-        if classes is not None and ABSTAIN in classes:
-            return Votes.from_classes(array, abstain=None, classes=classes, names=self.names)
-        return Votes.from_classes(array, classes=classes, names=self.names)
-
-    def labels(self) -> set[Any]:
-        return {value for value in self.values if not is_null(value)}
-
-
-def read_row(data: Any, classes: tuple[Label, ...] | None, *, add_classes: bool) -> Any:
-    """Return a named row as votes; other values unchanged."""
-    if not isinstance(data, _Named):
-        return data
+def read_row(
+    row: Any,
+    names: tuple[str, ...] | None,
+    classes: tuple[Label, ...] | None,
+    tasks: tuple[int, int] | None,
+    *,
+    add_classes: bool,
+) -> Any:
+    """Return the votes on one item as a matrix of one row, and those of a mapping as Votes with its names."""
+    if not isinstance(row, Mapping):
+        if tasks is not None and tasks[0] > 1 and getattr(row, "shape", None) == tasks:
+            return row.reshape(1, -1)
+        return one_row(row, names)
+    if not row:
+        raise VotesError(
+            "The votes on one item must name at least one source; got an empty mapping. Use None to abstain."
+        )
     if classes is not None and add_classes:
-        classes = (*classes, *_new_classes(data.labels(), classes))
-    return data.read(classes)
+        classes = (*classes, *_new_classes({vote for vote in row.values() if not is_null(vote)}, classes))
+    array = np.empty((1, len(row)), object)
+    array[0] = list(row.values())
+    own = tuple(str(name) for name in row)
+    if classes is not None and ABSTAIN in classes:
+        return Votes.from_classes(array, abstain=None, classes=classes, names=own)
+    return Votes.from_classes(array, classes=classes, names=own)
 
 
 def _new_classes(labels: set[Any], classes: tuple[Label, ...]) -> tuple[Label, ...]:

@@ -442,8 +442,8 @@ class OnlineLabelModel(FitAttributes[Fitted, Moments], VoteEstimator):
         names = None if stream is None else stream.schema.names
         classes = self._declared_classes() if stream is None else stream.schema.classes
         tasks = None if self.graph is None else self.graph.stacked_shape
-        data = _stream.row_votes(row, names, tasks)
-        return _stream.read_row(data, classes, add_classes=stream is not None and self.new_classes == "add")
+        add = stream is not None and self.new_classes == "add"
+        return _stream.read_row(row, names, classes, tasks, add_classes=add)
 
     def _declared_classes(self) -> tuple[Label, ...] | None:
         return validation.read_classes(self.classes, self.n_classes)
@@ -609,9 +609,11 @@ class OnlineLabelModel(FitAttributes[Fitted, Moments], VoteEstimator):
         codes = _stream.matched_codes(read, schema.classes, schema.names, n_sources)
         return Votes(codes, schema.classes, schema.names)
 
-    def _answer(self, votes: Any, dtype: np.dtype[Any], out: NDArray[Any] | None = None) -> NDArray[Any]:
+    def _answer(
+        self, votes: Any, dtype: np.dtype[Any], out: NDArray[Any] | None = None, features: Any = None
+    ) -> NDArray[Any]:
         with self._lock:  # sources and classes may be added between reading and labeling
-            return super()._answer(votes, dtype, out)
+            return super()._answer(votes, dtype, out, features)
 
     def _posterior(self, votes: Votes, dtype: np.dtype[Any] = DOUBLE) -> NDArray[Any]:
         return self._posterior_of(votes.codes)
