@@ -112,7 +112,7 @@ def is_unchanged(stream: Any, moments: Moments) -> bool:
     their sampling error. A window that has grown by a quarter improves the estimates.
     """
     before: Moments = stream.fitted.moments
-    if not moments.has_all_pairs or stream.gold is not None or stream.window.layout.n_balance:
+    if not moments.has_all_pairs or stream.gold is not None or stream.balances:
         return False
     if before.vote_counts.shape != moments.vote_counts.shape or moments.n_items > 1.25 * before.n_items:
         return False
@@ -241,6 +241,76 @@ def _new_classes(labels: set[Any], classes: tuple[Label, ...]) -> tuple[Label, .
             )
         return tuple(range(len(classes), largest + 1))
     return tuple(sorted(found, key=lambda label: (type(label).__name__, label)))
+
+
+# ---------------------------------------------------------------------- class balances
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class StreamBalances:
+    """Class balances that were passed with the votes of a stream. It is false if there are none.
+
+    Attributes
+    ----------
+    starts : tuple of int
+        Number of items in the stream before each balance, ascending.
+    values : tuple of arrays of shape (D K,)
+    """
+
+    starts: tuple[int, ...] = ()
+    values: tuple[Array, ...] = ()
+
+    def __bool__(self) -> bool:
+        return bool(self.starts)
+
+    @property
+    def now(self) -> Array | None:
+        """The class balance of the next items; None if none was passed."""
+        return self.values[-1] if self.values else None
+
+    def extended(self, value: Array, window: Window) -> StreamBalances:
+        """Return these balances and that of the next items, without those that the window has left."""
+        kept = self._weights(window) > 0
+        starts, values = (
+            tuple(each for each, is_kept in zip(part, kept, strict=True) if is_kept)
+            for part in (self.starts, self.values)
+        )
+        return StreamBalances((*starts, window.n_seen), (*values, value))
+
+    def mean(self, window: Window) -> Array | None:
+        """Return the mean balance of the items in the window that have one; None without such items."""
+        weights = self._weights(window)
+        return weights @ np.array(self.values) / weights.sum() if weights.any() else None
+
+    def _weights(self, window: Window) -> Array:
+        """Return the weight of the items of each balance in the window."""
+        edges = np.array([*self.starts, window.n_seen])
+        return np.asarray(-np.diff([window.weight_since(int(edge)) for edge in edges]), np.float64)
+
+    def to_arrays(self) -> dict[str, NDArray[Any]]:
+        """Return plain arrays for a file."""
+        if not self:
+            return {}
+        return {"balances.starts": np.array(self.starts, np.int64), "balances.values": np.array(self.values)}
+
+    @classmethod
+    def from_arrays(
+        cls, arrays: Mapping[str, NDArray[Any]], n_probabilities: int, n_seen: int
+    ) -> StreamBalances:
+        """Return the balances that :meth:`to_arrays` described."""
+        if "balances.starts" not in arrays:
+            return cls()
+        starts, values = arrays["balances.starts"], arrays["balances.values"]
+        fits = (
+            starts.ndim == 1
+            and (starts.dtype, values.dtype) == (np.int64, np.float64)
+            and values.shape == (len(starts), n_probabilities)
+            and bool(((values >= 0) & (values <= 1)).all())
+            and bool((np.diff(starts, prepend=0, append=n_seen) >= 0).all())
+        )
+        if not fits:
+            raise ModelFileError("The class balances of the stream in the file are inconsistent.")
+        return cls(tuple(starts.tolist()), tuple(values))
 
 
 # ---------------------------------------------------------------------- gold labels
