@@ -270,11 +270,8 @@ class StreamBalances:
 
     def extended(self, value: Array, window: Window) -> StreamBalances:
         """Return these balances and that of the next items, without those that the window has left."""
-        kept = self._weights(window) > 0
-        starts, values = (
-            tuple(each for each, is_kept in zip(part, kept, strict=True) if is_kept)
-            for part in (self.starts, self.values)
-        )
+        kept = np.flatnonzero(self._weights(window) > 0)
+        starts, values = (self.starts[i] for i in kept), (self.values[i] for i in kept)
         return StreamBalances((*starts, window.n_seen), (*values, value))
 
     def mean(self, window: Window) -> Array | None:
@@ -303,7 +300,8 @@ class StreamBalances:
         starts, values = arrays["balances.starts"], arrays["balances.values"]
         fits = (
             starts.ndim == 1
-            and (starts.dtype, values.dtype) == (np.int64, np.float64)
+            and starts.dtype == np.int64
+            and values.dtype == np.float64
             and values.shape == (len(starts), n_probabilities)
             and bool(((values >= 0) & (values <= 1)).all())
             and bool((np.diff(starts, prepend=0, append=n_seen) >= 0).all())
