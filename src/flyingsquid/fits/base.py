@@ -27,8 +27,6 @@ from flyingsquid.fits.files import (
     read_array,
 )
 from flyingsquid.graph import DependencyGraph
-from flyingsquid.graph.junction import JunctionTree
-from flyingsquid.inference import Correction, Emissions, Mixture
 from flyingsquid.moments import ConfusionTables, Moments, SequenceMoments
 from flyingsquid.votes.codes import Codes, Label
 from flyingsquid.votes.features import Features
@@ -36,34 +34,6 @@ from flyingsquid.votes.features import Features
 Array = NDArray[np.float64]
 Gold = tuple[GoldCounts | None, ...] | ManyGold | GoldCorrection
 DOUBLE = np.dtype(np.float64)
-
-
-@dataclass(frozen=True, slots=True)
-class PosteriorParameters:
-    """Parameters of P(Y | votes) for inference elsewhere, for example on another device.
-
-    Attributes
-    ----------
-    emissions : Emissions
-        log P(votes | truth) of each task, up to a term that is common to all classes.
-    tree : JunctionTree
-        Junction tree of the D tasks.
-    clique_tables : tuple of arrays
-        P(Y_C) of each clique of the tree, shape (K,) * len(clique).
-    temper : float
-        Exponent of the evidence of other tasks.
-    weighted : Mixture or None
-        Weights of the votes, for weighted votes; they replace all of the above.
-    correction : Correction or None
-        Correction of the posteriors by gold labels.
-    """
-
-    emissions: Emissions
-    tree: JunctionTree
-    clique_tables: tuple[Array, ...]
-    temper: float
-    weighted: Mixture | None = None
-    correction: Correction | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -250,16 +220,6 @@ class Fit(ABC):
         """Explain the label of one item on one task; ``codes_row`` are dense codes of shape (m,).
 
         ``adds`` of shape (K,) is what features add to the log probabilities.
-        """
-
-    @abstractmethod
-    def parameters(self) -> PosteriorParameters:
-        """Return the parameters of the posterior.
-
-        Raises
-        ------
-        OptionError
-            If only :meth:`posterior` can evaluate them.
         """
 
     @property

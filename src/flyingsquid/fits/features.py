@@ -12,7 +12,7 @@ from flyingsquid.estimation.features import FeatureEffect, fit_features
 from flyingsquid.exceptions import IncompatibleError, ModelFileError
 from flyingsquid.files.fields import OBJECT, TEXT, check_fields, finite, integer
 from flyingsquid.files.state import State
-from flyingsquid.fits.base import DOUBLE, Array, Fit, ItemScores, PosteriorParameters
+from flyingsquid.fits.base import DOUBLE, Array, Fit, ItemScores
 from flyingsquid.fits.corrected import CorrectedFit
 from flyingsquid.fits.diagnostics import Diagnostics
 from flyingsquid.fits.explanation import Explanation
@@ -125,9 +125,6 @@ class FeatureFit(Fit):
 
     def explain(self, codes_row: NDArray[Any], task: int = 0, adds: Array | None = None) -> Explanation:
         return self.base.explain(codes_row, task, adds)
-
-    def parameters(self) -> PosteriorParameters:
-        return self.base.parameters()
 
     def item_scores(self, balance: Array | None = None) -> ItemScores | None:
         return self.base.item_scores(balance)

@@ -16,7 +16,7 @@ from flyingsquid.estimation.units import UnitTable
 from flyingsquid.exceptions import ModelFileError
 from flyingsquid.files.fields import BOOLEAN, check_fields, finite
 from flyingsquid.files.state import State
-from flyingsquid.fits.base import DOUBLE, Array, Fit, PosteriorParameters, read_common
+from flyingsquid.fits.base import DOUBLE, Array, Fit, read_common
 from flyingsquid.fits.diagnostics import (
     PERSISTENT,
     Diagnostics,
@@ -126,9 +126,6 @@ class GraphFit(Fit):
         return explain_on_graph(
             codes_row, self.classes, self.source_names, prior, posterior, self.emissions, task, adds
         )
-
-    def parameters(self) -> PosteriorParameters:
-        return PosteriorParameters(self.emissions, self.graph._task_tree, self.clique_tables, self.temper)
 
     @cached_property
     def task_tables(self) -> Array:

@@ -11,9 +11,7 @@ from typing import Any, Self
 import numpy as np
 from numpy.typing import NDArray
 
-from flyingsquid._values import format_count
 from flyingsquid.estimation.sources import vote_weights
-from flyingsquid.exceptions import OptionError
 from flyingsquid.files.fields import BOOLEAN, check_fields
 from flyingsquid.files.state import State
 from flyingsquid.fits.base import (
@@ -21,14 +19,12 @@ from flyingsquid.fits.base import (
     Array,
     Fit,
     ItemScores,
-    PosteriorParameters,
     read_common,
 )
 from flyingsquid.fits.diagnostics import Diagnostics, accuracy_gain, recommend, without_triplets
 from flyingsquid.fits.explanation import Explanation, explain_independent, with_adds
 from flyingsquid.graph.junction import JunctionTree
 from flyingsquid.inference import (
-    Emissions,
     binary_evidence,
     binary_posterior,
     class_posterior,
@@ -107,16 +103,6 @@ class IndependentFit(Fit):
         return explain_independent(
             codes_row, self.classes, self.source_names, self._prior, posterior, scores, adds
         )
-
-    def parameters(self) -> PosteriorParameters:
-        scores = self.vote_scores.values
-        if scores is None:
-            raise OptionError(
-                f"Confusion tables of {format_count(len(self.source_names), 'source')} and "
-                f"{len(self.classes):,} classes are stored sparsely; use predict_proba."
-            )
-        everyone = (tuple(range(len(self.source_names))),)
-        return PosteriorParameters(Emissions(everyone, scores), SINGLE_TASK, (self._prior,), 1.0)
 
     def item_scores(self, balance: Array | None = None) -> ItemScores | None:
         if len(self.classes) != 2:

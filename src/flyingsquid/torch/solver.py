@@ -97,7 +97,7 @@ class LossSolver:
 
     def solve(self, moments: Moments) -> Solved:
         """Fit the counts, if they suffice; unconnected tasks of more than two classes one by one."""
-        sources = (list(range(self.graph.n_sources)),)
+        sources: tuple[list[int], ...] = (list(range(self.graph.n_sources)),)
         parts, balances = [moments], [self.class_balance]
         if self.n_classes > 2 and self.graph.n_tasks > 1:
             sources = tuple(list(self.graph.sources_of(task)) for task in range(self.graph.n_tasks))
