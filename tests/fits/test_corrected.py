@@ -99,17 +99,6 @@ def test_sparse_votes_and_single_items_get_the_same_labels():
         assert scores.finish(sums.tolist()) == pytest.approx(tuple(expected))
 
 
-@pytest.mark.parametrize("n_classes", [2, 4])
-def test_torch_gives_the_same_labels(n_classes):
-    torch = pytest.importorskip("torch")
-    from flyingsquid.torch.tensors import posterior
-
-    model, votes, _ = fitted(n_classes)
-    codes = np.maximum(votes.codes, -1).astype(np.int64)
-    labels = posterior(torch.as_tensor(codes), model.fit_.parameters())
-    np.testing.assert_allclose(labels[:, 0].numpy(), model.predict_proba(votes), atol=1e-9)
-
-
 def test_partial_fit_keeps_the_gold_labels():
     votes, y = sample(coverage=1.0)
     flipped = fs.Votes.from_classes(1 - votes.codes, classes=[0, 1])

@@ -15,6 +15,7 @@ from flyingsquid.estimation.units import UnitTable, system_matrix
 from flyingsquid.exceptions import GraphError, NotIdentifiableError, OptionError, VotesError
 from flyingsquid.files.state import State, write_state
 from flyingsquid.fits.graph import GraphFit
+from flyingsquid.models.label_model import Fitted
 from flyingsquid.moments import ConfusionTables
 from flyingsquid.votes.patterns import all_patterns
 from tests.oracle.graphs import Model, margin, random_model
@@ -258,7 +259,9 @@ def with_parameters(model: Model, graph: fs.DependencyGraph, temper: float = 1.0
         edge_excess=(),
         mismatch=0.0,
     )
-    return fs.LabelModel.from_fit(fit, moments)
+    given = fs.LabelModel(graph)
+    given._publish(Fitted.of(fit, moments))
+    return given
 
 
 def random_graph(rng: np.random.Generator) -> tuple[tuple[int, ...], Edges, Edges]:

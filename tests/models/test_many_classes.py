@@ -324,4 +324,4 @@ def test_tampered_sparse_counts_are_refused(tmp_path, part):
             State(state.kind, state.meta, {**state.arrays, part: change(state.arrays[part])}),
         )
         with pytest.raises(ModelFileError):
-            fs.Moments.load(tmp_path / "c.fsq")
+            fs.load(tmp_path / "c.fsq")

@@ -164,6 +164,21 @@ def test_parameters_are_computed_every_so_many_items():
     assert online.status_ == "parameters of item 2,200, from 2,000 items"
 
 
+def test_parameters_are_kept_while_the_votes_do_not_change():
+    stable = fs.datasets.simulate(6_000, [0.9, 0.8, 0.7, 0.7], random_state=0).votes
+    changed = fs.datasets.simulate(1_000, [0.6, 0.8, 0.7, 0.9], random_state=1).votes
+    online = fs.OnlineLabelModel(window=4_000).partial_fit(stable[:5_000])
+    fitted, records = online.model_.fit_, len(online.history_.positions)
+    online.partial_fit(stable[5_000:])
+    assert online.model_.fit_ is fitted
+    assert len(online.history_.positions) == records + 1
+    online.partial_fit(changed)
+    assert online.status_ == "parameters of item 7,000, from 4,000 items"
+    with_gold = online.partial_fit(stable[:500], gold=[1] + [None] * 499).model_.fit_
+    online.partial_fit(stable[:500])
+    assert online.model_.fit_ is not with_gold
+
+
 def test_labels_come_from_the_first_item_on():
     online = fs.OnlineLabelModel(warm_up=100, class_balance=[0.25, 0.75])
     assert online.status_ == "no votes yet"

@@ -197,8 +197,8 @@ def test_files_of_counts_are_read_in_any_storage(storage, sample, tmp_path):
     path, (votes, _) = tmp_path / "counts.fsq", sample
     with storage.use(votes) as stored:
         fs.Moments.of(stored).save(path)
-        assert fs.Moments.load(path) == fs.Moments.of(votes)
-    assert fs.Moments.load(path) == fs.Moments.of(votes)
+        assert fs.load(path) == fs.Moments.of(votes)
+    assert fs.load(path) == fs.Moments.of(votes)
 
 
 def test_files_of_counts_on_a_graph_are_read_in_any_storage(storage, tmp_path):
@@ -207,7 +207,7 @@ def test_files_of_counts_on_a_graph_are_read_in_any_storage(storage, tmp_path):
     votes = fs.Votes(np.hstack([codes, codes[:, :1]]), CLASSES)
     with storage.use(votes) as stored:
         fs.Moments.of(stored, graph).save(tmp_path / "counts.fsq")
-    assert fs.Moments.load(tmp_path / "counts.fsq") == fs.Moments.of(votes, graph)
+    assert fs.load(tmp_path / "counts.fsq") == fs.Moments.of(votes, graph)
 
 
 def test_pairs_that_a_graph_does_not_need_are_refused(storage):

@@ -8,6 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import flyingsquid as fs
+from flyingsquid.models._stream import StreamBalances
 from flyingsquid.moments.adaptive import DyadicCounts, agreeing_parts, dispersion_of
 from flyingsquid.moments.counting import CountPlan
 from flyingsquid.moments.window_layout import Layout
@@ -185,7 +186,7 @@ def test_a_widened_window_counts_as_if_it_had_always_been_wide(make):
     old, new = rows(0, 95, m=3, least=-1), rows(1, 40, m=4, k=3, least=-1)
     window, before = make(layout(3)), np.column_stack([old, np.full(95, -1, np.int8)])
     window.extend(old)
-    window.widen(window.layout.widened((0, 1, 2), None, 4, 0))
+    window.widen(window.layout.widened((0, 1, 2), None, 4))
     window.extend(new)
     always = make(layout(4, 3))
     always.extend(np.concatenate([before, new]))
@@ -193,7 +194,7 @@ def test_a_widened_window_counts_as_if_it_had_always_been_wide(make):
 
 
 def test_class_balances_are_averaged_over_the_window():
-    at = Layout(CountPlan.all_pairs(3), (0, 1), None, 2)
+    at = layout(3)
     codes, first, second = rows(0, 90, m=3), np.array([0.2, 0.8]), np.array([0.6, 0.4])
     weights = 0.99 ** np.arange(59, -1, -1.0)
     for window, share in [
@@ -201,13 +202,18 @@ def test_class_balances_are_averaged_over_the_window():
         (DyadicCounts(at, 10), 0.5),
         (DecayedCounts(at, 0.99), weights[:30].sum() / weights.sum()),
     ]:
-        assert window.balance() is None
+        balances = StreamBalances()
+        assert balances.mean(window) is None
         window.extend(codes[:30])  # rows without a balance are not part of the mean
-        window.balance_now = first
+        balances = balances.extended(first, window)
         window.extend(codes[30:60])
-        window.balance_now = second
+        balances = balances.extended(second, window)
         window.extend(codes[60:])
-        np.testing.assert_allclose(window.balance(), share * first + (1 - share) * second)
+        np.testing.assert_allclose(balances.mean(window), share * first + (1 - share) * second)
+        window.extend(codes)
+        later = balances.extended(first, window)
+        assert later.starts[-2:] == (60, 180)
+        assert (later.starts[0] == 30) is not isinstance(window, RollingCounts)
 
 
 def test_more_pairs_than_a_window_can_hold_are_refused():

@@ -126,8 +126,8 @@ def test_the_tables_of_public_names_are_current(page):
 
 def test_majority_vote_has_the_methods_of_label_model():
     public = {n for n in dir(fs.LabelModel) if not n.startswith("_") and not n.endswith(("_request", "_"))}
-    # A majority vote has no likelihood, and no fit.
-    assert public - {"log_likelihood", "from_fit"} <= set(dir(fs.MajorityVote))
+    # A majority vote has no likelihood.
+    assert public - {"log_likelihood"} <= set(dir(fs.MajorityVote))
 
 
 def test_label_model_signature():

@@ -25,7 +25,6 @@ MEMBERS = tomllib.loads((ROOT / "docs/reference/public_names.toml").read_text(en
 # Two sets of votes that give different fits; 400 items of five sources.
 SETS = [fittable_votes(0), fittable_votes(3)]
 GOLD = [np.where(votes[:, 0] < 0, 0, votes[:, 0]) for votes in SETS]
-COUNTS = fs.Moments.of(SETS[0])
 X = np.random.default_rng(0).normal(size=(400, 3))
 
 
@@ -91,7 +90,6 @@ CASES = {
         | {
             "log_likelihood": on_rows("log_likelihood"),
             "fit_moments": lambda model, k=0: model.fit_moments(fs.Moments.of(SETS[k])),
-            "from_fit": lambda model: fs.LabelModel.from_fit(model.fit_, COUNTS).predict_proba(rows()),
         },
     ),
     "fs.MajorityVote": Case(

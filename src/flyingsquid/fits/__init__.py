@@ -1,6 +1,6 @@
 """Fitted parameters: immutable values with one interface."""
 
-from flyingsquid.fits.base import Assessment, Fit, PosteriorParameters
+from flyingsquid.fits.base import Assessment, Fit
 from flyingsquid.fits.corrected import CorrectedFit
 from flyingsquid.fits.diagnostics import Diagnostics, Verdict
 from flyingsquid.fits.explanation import Contribution, Explanation, VoteCount
@@ -19,7 +19,6 @@ __all__ = [
     "Fit",
     "GraphFit",
     "IndependentFit",
-    "PosteriorParameters",
     "Verdict",
     "VoteCount",
     "WeightedFit",

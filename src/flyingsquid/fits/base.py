@@ -24,8 +24,6 @@ from flyingsquid.fits.diagnostics import Diagnostics, Verdict, names_in
 from flyingsquid.fits.explanation import Contribution, Explanation, build_explanation, next_best_and_best
 from flyingsquid.fits.files import gold_from_arrays, gold_to_arrays, read_array
 from flyingsquid.graph import DependencyGraph
-from flyingsquid.graph.junction import JunctionTree
-from flyingsquid.inference import Correction, Emissions, Mixture
 from flyingsquid.inference.features import combine
 from flyingsquid.moments import ConfusionTables, Moments, SequenceMoments
 from flyingsquid.votes.codes import Codes, Label
@@ -34,34 +32,6 @@ from flyingsquid.votes.features import Features
 Array = NDArray[np.float64]
 Gold = tuple[GoldCounts | None, ...] | ManyGold | GoldCorrection
 DOUBLE = np.dtype(np.float64)
-
-
-@dataclass(frozen=True, slots=True)
-class PosteriorParameters:
-    """Parameters of P(Y | votes) for inference elsewhere, for example on another device.
-
-    Attributes
-    ----------
-    emissions : Emissions
-        log P(votes | truth) of each task, up to a term that is common to all classes.
-    tree : JunctionTree
-        Junction tree of the D tasks.
-    clique_tables : tuple of arrays
-        P(Y_C) of each clique of the tree, shape (K,) * len(clique).
-    temper : float
-        Exponent of the evidence of other tasks.
-    weighted : Mixture or None
-        Weights of the votes, for weighted votes; they replace all of the above.
-    correction : Correction or None
-        Correction of the posteriors by gold labels.
-    """
-
-    emissions: Emissions
-    tree: JunctionTree
-    clique_tables: tuple[Array, ...]
-    temper: float
-    weighted: Mixture | None = None
-    correction: Correction | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -278,16 +248,6 @@ class Fit(ABC):
     def _without_votes(self, task: int) -> Array:
         """Return P(Y_d = k) of an item without votes, shape (K,)."""
         return np.asarray(self.class_balance[task])
-
-    @abstractmethod
-    def parameters(self) -> PosteriorParameters:
-        """Return the parameters of the posterior.
-
-        Raises
-        ------
-        OptionError
-            If only :meth:`posterior` can evaluate them.
-        """
 
     @property
     def source_groups(self) -> NDArray[np.intp]:

@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 from flyingsquid.estimation.gold_regression import Estimate, GoldCorrection, GoldEffect
 from flyingsquid.files.fields import BOOLEAN, OBJECT, check_fields, finite, integer, sequence_of
 from flyingsquid.files.state import State
-from flyingsquid.fits.base import DOUBLE, Array, ItemScores, PosteriorParameters, probabilities_of
+from flyingsquid.fits.base import DOUBLE, Array, ItemScores, probabilities_of
 from flyingsquid.fits.diagnostics import Diagnostics, recommend_by_gold
 from flyingsquid.fits.files import read_array
 from flyingsquid.fits.weighted import WeightedFit
@@ -97,9 +97,6 @@ class CorrectedFit(WeightedFit):
     def vote_parts(self, codes_row: NDArray[Any], voting: NDArray[np.intp], best: int, second: int) -> Array:
         parts = super().vote_parts(codes_row, voting, best, second)
         return self.correction.of_sources(voting).parts(codes_row[voting], parts, best, second)
-
-    def parameters(self) -> PosteriorParameters:
-        return replace(super().parameters(), correction=self.correction)
 
     def item_scores(self, balance: Array | None = None) -> ItemScores | None:
         plain = WeightedFit.item_scores(self)

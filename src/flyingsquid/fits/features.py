@@ -12,7 +12,7 @@ from flyingsquid.estimation.features import FeatureEffect, fit_features
 from flyingsquid.exceptions import IncompatibleError, ModelFileError
 from flyingsquid.files.fields import OBJECT, TEXT, check_fields, finite, integer
 from flyingsquid.files.state import State
-from flyingsquid.fits.base import DOUBLE, Array, Fit, ItemScores, PosteriorParameters
+from flyingsquid.fits.base import DOUBLE, Array, Fit, ItemScores
 from flyingsquid.fits.corrected import CorrectedFit
 from flyingsquid.fits.diagnostics import Diagnostics
 from flyingsquid.fits.explanation import Contribution, Explanation
@@ -130,9 +130,6 @@ class FeatureFit(Fit):
         self, codes_row: NDArray[Any], task: int, best: int, second: int, posterior: Array
     ) -> list[Contribution]:
         return self.base._contributions(codes_row, task, best, second, posterior)
-
-    def parameters(self) -> PosteriorParameters:
-        return self.base.parameters()
 
     def item_scores(self, balance: Array | None = None) -> ItemScores | None:
         return self.base.item_scores(balance)

@@ -17,7 +17,7 @@ from flyingsquid.estimation.units import UnitTable
 from flyingsquid.exceptions import ModelFileError
 from flyingsquid.files.fields import BOOLEAN, check_fields, finite
 from flyingsquid.files.state import State
-from flyingsquid.fits.base import DOUBLE, Array, Fit, PosteriorParameters, read_common
+from flyingsquid.fits.base import DOUBLE, Array, Fit, read_common
 from flyingsquid.fits.diagnostics import (
     UNTESTED,
     Diagnostics,
@@ -150,9 +150,6 @@ class GraphFit(Fit):
         self, at: list[int], codes_row: NDArray[Any], adds: NDArray[Any]
     ) -> list[Contribution]:
         return contributions_of([self.source_names[i] for i in at], codes_row[at], self.classes, adds)
-
-    def parameters(self) -> PosteriorParameters:
-        return PosteriorParameters(self.emissions, self.graph._task_tree, self.clique_tables, self.temper)
 
     @cached_property
     def task_tables(self) -> Array:

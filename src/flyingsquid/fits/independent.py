@@ -10,9 +10,7 @@ from typing import Any, Self
 import numpy as np
 from numpy.typing import NDArray
 
-from flyingsquid._values import format_count
 from flyingsquid.estimation.sources import vote_weights
-from flyingsquid.exceptions import OptionError
 from flyingsquid.files.fields import BOOLEAN, check_fields
 from flyingsquid.files.state import State
 from flyingsquid.fits.base import (
@@ -20,7 +18,6 @@ from flyingsquid.fits.base import (
     Array,
     Fit,
     ItemScores,
-    PosteriorParameters,
     probabilities_of,
     read_common,
 )
@@ -28,7 +25,6 @@ from flyingsquid.fits.diagnostics import UNTESTED, Diagnostics, accuracy_gain, r
 from flyingsquid.fits.explanation import Contribution, contributions_of
 from flyingsquid.graph.junction import JunctionTree
 from flyingsquid.inference import (
-    Emissions,
     binary_evidence,
     binary_posterior,
     class_posterior,
@@ -79,7 +75,7 @@ class IndependentFit(Fit):
         if len(self.classes) == 2:
             return DenseLogs(np.stack([np.zeros_like(self._weights), self._weights], axis=1))
         silent = self.confusion.voting().max(axis=1) == 0
-        return self.confusion.logs(silent=silent, silence_counts=self.silence_counts)
+        return self.confusion.logs(silent=silent, abstention_counts=self.silence_counts)
 
     def evidence(self, codes: Codes) -> Array:
         if len(self.classes) > 2:
@@ -101,16 +97,6 @@ class IndependentFit(Fit):
         scores = self.vote_scores.of_votes(codes_row)
         adds = scores[:, best] - scores[:, second]
         return contributions_of(self.source_names, codes_row, self.classes, adds)
-
-    def parameters(self) -> PosteriorParameters:
-        scores = self.vote_scores.values
-        if scores is None:
-            raise OptionError(
-                f"Confusion tables of {format_count(len(self.source_names), 'source')} and "
-                f"{len(self.classes):,} classes are stored sparsely; use predict_proba."
-            )
-        everyone = (tuple(range(len(self.source_names))),)
-        return PosteriorParameters(Emissions(everyone, scores), SINGLE_TASK, (self._prior,), 1.0)
 
     def item_scores(self, balance: Array | None = None) -> ItemScores | None:
         if len(self.classes) != 2:

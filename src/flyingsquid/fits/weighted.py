@@ -31,7 +31,6 @@ from flyingsquid.fits.base import (
     Array,
     Fit,
     ItemScores,
-    PosteriorParameters,
     RowEvidence,
     probabilities_of,
     read_common,
@@ -47,8 +46,8 @@ from flyingsquid.fits.diagnostics import (
 )
 from flyingsquid.fits.explanation import Contribution, contributions_of
 from flyingsquid.fits.files import read_array
-from flyingsquid.fits.independent import SINGLE_TASK, draw_items, gain_on_drawn_items
-from flyingsquid.inference import Emissions, Mixture, mixture_posterior
+from flyingsquid.fits.independent import draw_items, gain_on_drawn_items
+from flyingsquid.inference import Mixture, mixture_posterior
 from flyingsquid.inference.weighted import EVEN_VOTE, LEAST_PRIOR, TableTerm, hot_posterior
 from flyingsquid.moments import ConfusionTables, Moments, SequenceMoments
 from flyingsquid.votes.codes import Codes, OneHot
@@ -180,14 +179,6 @@ class WeightedFit(Fit):
         parts = _parts(codes, mixture, best, second)
         # What the steps are short of is spread, so that the sum is exact.
         return np.asarray(parts + (log_odds[best] - log_odds[second] - parts.sum()) / len(voting))
-
-    def parameters(self) -> PosteriorParameters:
-        m, n_classes = self.mixture.weights.shape
-        everyone = (tuple(range(m)),)
-        silent = np.zeros((m, n_classes, n_classes + 1))
-        return PosteriorParameters(
-            Emissions(everyone, silent), SINGLE_TASK, (self.class_balance[0],), 1.0, self.mixture
-        )
 
     def item_scores(self, balance: Array | None = None) -> ItemScores | None:
         if len(self.classes) != 2:

@@ -12,7 +12,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from flyingsquid.exceptions import NotFittedError, NotIdentifiableError, OptionError
-from flyingsquid.fits import PosteriorParameters
+from flyingsquid.fits import GraphFit
 from flyingsquid.inference.junction_tree import plan
 from flyingsquid.legacy.arguments import (
     MAX_ENUMERATED_TASKS,
@@ -178,7 +178,10 @@ class LabelModel:
         """
         self._require_few_tasks("predict_proba")
         votes = self._read_fitted(L_matrix, verbose)
-        return _joint_posterior(votes.codes, self.model_.fit_.parameters())
+        fit = self.model_.fit_
+        if isinstance(fit, GraphFit) and self.v > 1:
+            return _joint_posterior(votes.codes, fit)
+        return np.asarray(self.model_.predict_proba(votes))
 
     def predict_proba_marginalized(self, L: ArrayLike, verbose: bool = False) -> NDArray[np.float64]:
         """Return P(Y_d = +1 | votes), shape (n·v,): all v tasks of the first item, then of the next.
@@ -243,11 +246,11 @@ def _require_better_than_random(model: NewLabelModel) -> None:
         )
 
 
-def _joint_posterior(codes: Codes, parameters: PosteriorParameters) -> NDArray[np.float64]:
+def _joint_posterior(codes: Codes, fit: GraphFit) -> NDArray[np.float64]:
     """Return P(Y_0, Y_1, ... | votes), shape (n, 2^D), in the order of ``enumerate_ys``."""
-    evidence = parameters.emissions.evidence(codes)
+    evidence = fit.emissions.evidence(codes)
     n, n_tasks, _ = evidence.shape
-    log_prior = _log_prior(parameters, n_tasks)
+    log_prior = _log_prior(fit, n_tasks)
     result = np.empty((n, 2**n_tasks))
     rows = max(1, _CHUNK_CELLS >> n_tasks)
     for start in range(0, n, rows):
@@ -262,11 +265,11 @@ def _joint_posterior(codes: Codes, parameters: PosteriorParameters) -> NDArray[n
     return result
 
 
-def _log_prior(parameters: PosteriorParameters, n_tasks: int) -> NDArray[np.float64]:
+def _log_prior(fit: GraphFit, n_tasks: int) -> NDArray[np.float64]:
     """Return log P(Y_0, Y_1, ...), shape (2,) * D: the sum over cliques given their separators."""
     total = np.zeros((2,) * n_tasks)
-    steps = plan(parameters.tree, parameters.clique_tables)
-    for clique, step in zip(parameters.tree.cliques, steps, strict=True):
+    tree = fit.graph._task_tree
+    for clique, step in zip(tree.cliques, plan(tree, fit.clique_tables), strict=True):
         table = step.log_table[..., 0].transpose(np.argsort(clique))
         total = total + table.reshape(_axes(clique, n_tasks))
     return np.asarray(total)

@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-import os
 from abc import abstractmethod
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import Any, Generic, Literal, NamedTuple, Self, TypeAlias, TypeVar, overload
 
@@ -17,7 +16,6 @@ from flyingsquid._registry import distributed_votes
 from flyingsquid._values import format_count, format_list, format_value, is_one_of
 from flyingsquid._warnings import warn_about_sources
 from flyingsquid.exceptions import IncompatibleError, NotFittedError, OptionError, VotesError
-from flyingsquid.files.state import State, write_state
 from flyingsquid.files.vote_files import read_path
 from flyingsquid.fits.base import Fit
 from flyingsquid.fits.diagnostics import Diagnostics
@@ -99,17 +97,6 @@ class VoteReader(Estimator):
     def n_features_in_(self) -> int:
         """Number of sources."""
         return len(self.vote_schema_.source_names)
-
-    def save(self, path: str | os.PathLike[str]) -> None:
-        """Write the fitted model to a file atomically; ``flyingsquid.load`` reads it.
-
-        Files contain arrays and JSON, not pickles. Predictions of a loaded model are bit-identical.
-        """
-        write_state(path, self._to_state())
-
-    @abstractmethod
-    def _to_state(self) -> State:
-        """Return the fitted model as arrays and JSON values."""
 
     def __sklearn_is_fitted__(self) -> bool:
         return hasattr(self, "vote_schema_")
@@ -379,55 +366,22 @@ class VoteEstimator(VoteReader):
         if out is not None and not out.flags.writeable:
             raise OptionError("`out` must be writable; map files with mode 'r+' or 'w+'.")
         wanted = read_dtype(dtype if out is None else out.dtype)
-        if features is not None:
-            return self._answer_with_features(votes, features, wanted, out, output)
         if output != "numpy":
-            read, ids = self._read_items(votes, output)
-            return to_output(self._answer(read, wanted, out), output, ids, self.classes_.tolist())
+            _, ids = self._read_items(votes, output)
+            answer = self._answer(votes, wanted, out, features)
+            return to_output(answer, output, ids, self.classes_.tolist())
         if isinstance(votes, (Votes, np.ndarray)):
-            return self._answer(votes, wanted, out)
+            return self._answer(votes, wanted, out, features)
         on_cluster = distributed_votes(votes)
         if on_cluster is not None:
             _ = self.vote_schema_  # fitted
-            refuse_options(out=out)
+            refuse_options(out=out, features=features)
             return on_cluster.label(self, "predict_proba", {"dtype": wanted})
         chunks = as_chunks(votes)
         if chunks is None:
-            return self._answer(votes, wanted, out)
-        parts = self._answers(chunks, wanted)
+            return self._answer(votes, wanted, out, features)
+        parts = self._answers(chunks, wanted, features)
         return parts if out is None else written(parts, out)
-
-    def _answer_with_features(
-        self, votes: Any, features: Any, dtype: np.dtype[Any], out: NDArray[Any] | None, output: Output
-    ) -> Any:
-        if distributed_votes(votes) is not None:
-            refuse_options(features=features)
-        chunks = as_chunks(votes)
-        if chunks is not None and output == "numpy":
-            parts = self._answers_with_features(chunks, features, dtype)
-            return parts if out is None else written(parts, out)
-        if chunks is not None:
-            self._read_items(votes, output)  # raises
-        read = self.read_votes(votes)
-        ids = item_ids(votes, read)
-        found = self._posterior_with_features(read, features, ids)[:, 0].astype(dtype, copy=False)
-        answer = found if out is None else written(iter([found]), out)
-        return answer if output == "numpy" else to_output(answer, output, ids, self.classes_.tolist())
-
-    def _answers_with_features(
-        self, chunks: VoteChunks, features: Any, dtype: np.dtype[Any]
-    ) -> Iterator[NDArray[Any]]:
-        """Yield one array per chunk, of shape (0, K) for a chunk without rows."""
-        parts = FeatureParts(features)
-        for number, chunk in enumerate(chunks.raw()):
-            with located(f"chunk {number}"):
-                if is_empty(chunk):
-                    answer = np.empty((0, len(self.classes_)))
-                else:
-                    read = self.read_votes(chunk)
-                    answer = self._posterior_with_features(read, parts.next(read.n_items), None)[:, 0]
-            yield answer.astype(dtype, copy=False)
-        parts.finish()
 
     def _posterior_with_features(self, votes: Votes, features: Any, ids: list[Any] | None) -> NDArray[Any]:
         """Return P(Y = k | votes, features), shape (n, 1, K)."""
@@ -442,20 +396,36 @@ class VoteEstimator(VoteReader):
         read = self.read_votes(votes)
         return read, item_ids(votes, read)
 
-    def _answer(self, votes: Any, dtype: np.dtype[Any], out: NDArray[Any] | None = None) -> NDArray[Any]:
-        posterior = self._posterior(self.read_votes(votes), dtype)
+    def _answer(
+        self, votes: Any, dtype: np.dtype[Any], out: NDArray[Any] | None = None, features: Any = None
+    ) -> NDArray[Any]:
+        read = self.read_votes(votes)
+        if features is None:
+            posterior = self._posterior(read, dtype)
+        else:
+            posterior = self._posterior_with_features(read, features, item_ids(votes, read))
         posterior = posterior[:, 0, :] if posterior.shape[1] == 1 else posterior
-        if posterior.dtype != dtype:
-            posterior = posterior.astype(dtype)
+        posterior = posterior.astype(dtype, copy=False)
         return posterior if out is None else written(iter([posterior]), out)
 
-    def _answers(self, chunks: VoteChunks, dtype: np.dtype[Any]) -> Iterator[NDArray[Any]]:
+    def _answers(
+        self, chunks: VoteChunks, dtype: np.dtype[Any], features: Any = None
+    ) -> Iterator[NDArray[Any]]:
         """Yield one array per chunk, of shape (0, K) for a chunk without rows."""
         shape = np.shape(getattr(self, "class_balance_", self.classes_))
+        parts = None if features is None else FeatureParts(features)
         for number, chunk in enumerate(chunks.raw()):
             with located(f"chunk {number}"):
-                answer = np.empty((0, *shape), dtype) if is_empty(chunk) else self._answer(chunk, dtype)
+                if is_empty(chunk):
+                    answer = np.empty((0, *shape), dtype)
+                elif parts is None:
+                    answer = self._answer(chunk, dtype)
+                else:
+                    read = replace(self.read_votes(chunk), items=None)  # features are in the order of rows
+                    answer = self._answer(read, dtype, features=parts.next(read.n_items))
             yield answer
+        if parts is not None:
+            parts.finish()
 
     @overload
     def predict(

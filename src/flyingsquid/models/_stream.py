@@ -33,9 +33,9 @@ LOOKUP_ERRORS = (KeyError, TypeError, ValueError)
 # Items between two comparisons with the last fit if neither ``refresh`` nor a fixed window is given.
 _REFRESH = 500
 # Mean squared change of the rates of votes since the last fit, relative to that between two windows without
-# common items, up to which the parameters are kept. On 24 simulated streams with drift and four windows, labels
-# are as accurate as with a fit after every quarter of the window, within .03 points, and .1 points more accurate
-# after sudden changes; at 1.0 they lose up to .06 points.
+# common items, up to which the parameters are kept. On 24 simulated streams with drift and four windows,
+# labels are as accurate as with a fit after every quarter of the window, within .03 points, and .1 points
+# more accurate after sudden changes; at 1.0 they lose up to .06 points.
 _UNCHANGED = 0.5
 # A gold label that counts less than this has faded.
 _LEAST_WEIGHT = 0.01
@@ -113,7 +113,7 @@ def is_unchanged(stream: Any, moments: Moments) -> bool:
     their sampling error. A window that has grown by a quarter improves the estimates.
     """
     before: Moments = stream.fitted.moments
-    if not moments.has_all_pairs or stream.gold is not None or stream.window.layout.n_balance:
+    if not moments.has_all_pairs or stream.gold is not None or stream.balances:
         return False
     if before.vote_counts.shape != moments.vote_counts.shape or moments.n_items > 1.25 * before.n_items:
         return False
@@ -202,44 +202,31 @@ def matched_codes(
     return full
 
 
-def row_votes(row: Any, names: tuple[str, ...] | None, tasks: tuple[int, int] | None) -> Any:
-    """Return the votes on one item as a matrix of one row; a mapping keeps its names."""
-    if isinstance(row, Mapping):
-        if not row:
-            raise VotesError(
-                "The votes on one item must name at least one source; got an empty mapping. Use None to "
-                "abstain."
-            )
-        return _Named(tuple(str(name) for name in row), list(row.values()))
-    if tasks is not None and tasks[0] > 1 and getattr(row, "shape", None) == tasks:
-        return row.reshape(1, -1)
-    return one_row(row, names)
-
-
-class _Named:
-    """One row of named votes, before its classes are known."""
-
-    def __init__(self, names: tuple[str, ...], values: list[Any]) -> None:
-        self.names, self.values = names, values
-
-    def read(self, classes: tuple[Label, ...] | None) -> Votes:
-        array = np.empty((1, len(self.values)), object)
-        array[0] = self.values
-        if classes is not None and ABSTAIN in classes:
-            return Votes.from_classes(array, abstain=None, classes=classes, names=self.names)
-        return Votes.from_classes(array, classes=classes, names=self.names)
-
-    def labels(self) -> set[Any]:
-        return {value for value in self.values if not is_null(value)}
-
-
-def read_row(data: Any, classes: tuple[Label, ...] | None, *, add_classes: bool) -> Any:
-    """Return a named row as votes; other values unchanged."""
-    if not isinstance(data, _Named):
-        return data
+def read_row(
+    row: Any,
+    names: tuple[str, ...] | None,
+    classes: tuple[Label, ...] | None,
+    tasks: tuple[int, int] | None,
+    *,
+    add_classes: bool,
+) -> Any:
+    """Return the votes on one item as a matrix of one row, and those of a mapping as Votes with its names."""
+    if not isinstance(row, Mapping):
+        if tasks is not None and tasks[0] > 1 and getattr(row, "shape", None) == tasks:
+            return row.reshape(1, -1)
+        return one_row(row, names)
+    if not row:
+        raise VotesError(
+            "The votes on one item must name at least one source; got an empty mapping. Use None to abstain."
+        )
     if classes is not None and add_classes:
-        classes = (*classes, *_new_classes(data.labels(), classes))
-    return data.read(classes)
+        classes = (*classes, *_new_classes({vote for vote in row.values() if not is_null(vote)}, classes))
+    array = np.empty((1, len(row)), object)
+    array[0] = list(row.values())
+    own = tuple(str(name) for name in row)
+    if classes is not None and ABSTAIN in classes:
+        return Votes.from_classes(array, abstain=None, classes=classes, names=own)
+    return Votes.from_classes(array, classes=classes, names=own)
 
 
 def _new_classes(labels: set[Any], classes: tuple[Label, ...]) -> tuple[Label, ...]:
@@ -255,6 +242,74 @@ def _new_classes(labels: set[Any], classes: tuple[Label, ...]) -> tuple[Label, .
             )
         return tuple(range(len(classes), largest + 1))
     return tuple(sorted(found, key=lambda label: (type(label).__name__, label)))
+
+
+# ---------------------------------------------------------------------- class balances
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class StreamBalances:
+    """Class balances that were passed with the votes of a stream. It is false if there are none.
+
+    Attributes
+    ----------
+    starts : tuple of int
+        Number of items in the stream before each balance, ascending.
+    values : tuple of arrays of shape (D K,)
+    """
+
+    starts: tuple[int, ...] = ()
+    values: tuple[Array, ...] = ()
+
+    def __bool__(self) -> bool:
+        return bool(self.starts)
+
+    @property
+    def now(self) -> Array | None:
+        """The class balance of the next items; None if none was passed."""
+        return self.values[-1] if self.values else None
+
+    def extended(self, value: Array, window: Window) -> StreamBalances:
+        """Return these balances and that of the next items, without those that the window has left."""
+        kept = np.flatnonzero(self._weights(window) > 0)
+        starts, values = (self.starts[i] for i in kept), (self.values[i] for i in kept)
+        return StreamBalances((*starts, window.n_seen), (*values, value))
+
+    def mean(self, window: Window) -> Array | None:
+        """Return the mean balance of the items in the window that have one; None without such items."""
+        weights = self._weights(window)
+        return weights @ np.array(self.values) / weights.sum() if weights.any() else None
+
+    def _weights(self, window: Window) -> Array:
+        """Return the weight of the items of each balance in the window."""
+        edges = np.array([*self.starts, window.n_seen])
+        return np.asarray(-np.diff([window.weight_since(int(edge)) for edge in edges]), np.float64)
+
+    def to_arrays(self) -> dict[str, NDArray[Any]]:
+        """Return plain arrays for a file."""
+        if not self:
+            return {}
+        return {"balances.starts": np.array(self.starts, np.int64), "balances.values": np.array(self.values)}
+
+    @classmethod
+    def from_arrays(
+        cls, arrays: Mapping[str, NDArray[Any]], n_probabilities: int, n_seen: int
+    ) -> StreamBalances:
+        """Return the balances that :meth:`to_arrays` described."""
+        if "balances.starts" not in arrays:
+            return cls()
+        starts, values = arrays["balances.starts"], arrays["balances.values"]
+        fits = (
+            starts.ndim == 1
+            and starts.dtype == np.int64
+            and values.dtype == np.float64
+            and values.shape == (len(starts), n_probabilities)
+            and bool(((values >= 0) & (values <= 1)).all())
+            and bool((np.diff(starts, prepend=0, append=n_seen) >= 0).all())
+        )
+        if not fits:
+            raise ModelFileError("The class balances of the stream in the file are inconsistent.")
+        return cls(tuple(starts.tolist()), tuple(values))
 
 
 # ---------------------------------------------------------------------- gold labels

@@ -209,21 +209,6 @@ class LabelModel(FitAttributes["Fitted", Moments], BatchEstimator):
 
     # ------------------------------------------------------------------ fitting
 
-    @classmethod
-    def from_fit(cls, fit: Fit, moments: Moments, **params: Any) -> Self:
-        """Return a model with parameters that were estimated elsewhere.
-
-        Parameters
-        ----------
-        fit : Fit
-        moments : Moments
-            The counts that the fit was made from.
-        **params : parameters of the model
-        """
-        model = cls(moments.graph, **params)
-        model._publish(Fitted.of(fit, moments))
-        return model
-
     def for_labeling(self) -> Self:
         """Return a copy that only labels: without counts and diagnostics, to be sent to workers."""
         fitted = self._fitted

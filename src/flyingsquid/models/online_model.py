@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from typing import Any, Literal, Self
 
 import numpy as np
@@ -27,12 +27,11 @@ from flyingsquid.files.fields import (
 )
 from flyingsquid.files.state import State, decode_labels, encode_labels
 from flyingsquid.fits.explanation import Explanation
-from flyingsquid.fits.files import read_array
 from flyingsquid.graph import DependencyGraph
 from flyingsquid.models import _stream, validation
 from flyingsquid.models._base import DOUBLE, FitAttributes, VoteEstimator, VoteSchema
 from flyingsquid.models._estimator import not_fitted
-from flyingsquid.models._stream import LOOKUP_ERRORS, ItemLookup, StreamGold
+from flyingsquid.models._stream import LOOKUP_ERRORS, ItemLookup, StreamBalances, StreamGold
 from flyingsquid.models.drift import ChangePoint, DriftHistory, Recorder
 from flyingsquid.models.files import (
     fit_from_state,
@@ -67,7 +66,6 @@ _FIELDS = {
     "classes": LABELS,
     "names": optional(list_of(TEXT)),
     "n_sources": integer(1, _MOST_SOURCES),
-    "n_balance": integer(),
     "n_seen": integer(),
     "urgent": BOOLEAN,
     "window": OBJECT,
@@ -100,6 +98,7 @@ class _StreamState:
         Items seen at which the next refresh and the next record are due.
     lookup : ItemLookup or None
     gold : StreamGold or None
+    balances : StreamBalances
     """
 
     solver: Solver
@@ -114,11 +113,12 @@ class _StreamState:
     record_due: int = 0
     lookup: ItemLookup | None = None
     gold: StreamGold | None = None
+    balances: StreamBalances = field(default_factory=StreamBalances)
 
     def update_lookup(self) -> None:
         """Rebuild the lookups of single items after anything they depend on has changed."""
         fit = None if self.fitted is None else self.fitted.fit
-        self.lookup = ItemLookup.of(self.window.layout, fit, self.window.balance_now)
+        self.lookup = ItemLookup.of(self.window.layout, fit, self.balances.now)
 
     def __getstate__(self) -> dict[str, Any]:
         return {**self.__dict__, "lookup": None}  # functions cannot be pickled; built again from the fit
@@ -404,7 +404,6 @@ class OnlineLabelModel(FitAttributes[Fitted, Moments], VoteEstimator):
         if gold is not None:
             draft.gold = self._with_gold(draft, gold, votes, codes)
         if class_balance is not None:
-            draft.window = draft.window.draft()
             self._set_balance(draft, class_balance)
         draft.window = window = draft.window.draft(len(codes))
         window.extend(codes)
@@ -442,8 +441,8 @@ class OnlineLabelModel(FitAttributes[Fitted, Moments], VoteEstimator):
         names = None if stream is None else stream.schema.names
         classes = self._declared_classes() if stream is None else stream.schema.classes
         tasks = None if self.graph is None else self.graph.stacked_shape
-        data = _stream.row_votes(row, names, tasks)
-        return _stream.read_row(data, classes, add_classes=stream is not None and self.new_classes == "add")
+        add = stream is not None and self.new_classes == "add"
+        return _stream.read_row(row, names, classes, tasks, add_classes=add)
 
     def _declared_classes(self) -> tuple[Label, ...] | None:
         return validation.read_classes(self.classes, self.n_classes)
@@ -503,13 +502,12 @@ class OnlineLabelModel(FitAttributes[Fitted, Moments], VoteEstimator):
         before = draft.window.layout
         n_sources = len(draft.schema.source_names) if names is None else len(names)
         _stream.check_widening(self.graph, before, classes, n_sources)
-        n_balance = before.n_balance if classes == draft.schema.classes else 0
-        layout = before.widened(classes, names, n_sources, n_balance)
+        layout = before.widened(classes, names, n_sources)
         self._check_fit(draft.solver, layout)
         draft.window = draft.window.draft()
         draft.window.widen(layout)
-        if not n_balance:
-            draft.window.balance_now = None
+        if classes != draft.schema.classes:
+            draft.balances = StreamBalances()
         draft.fitted, draft.reason = None, "sources or classes were added"
         draft.due = draft.window.n_seen + 1
         draft.schema = self._schema_of(layout)
@@ -526,10 +524,7 @@ class OnlineLabelModel(FitAttributes[Fitted, Moments], VoteEstimator):
                 "`class_balance` of a chunk must be an array of K probabilities, or one per task."
             )
         flat = np.concatenate([np.asarray(each) for each in given.tasks])
-        if layout.n_balance != len(flat):
-            wider = layout.widened(layout.classes, layout.names, layout.n_sources, len(flat))
-            draft.window.widen(wider)
-        draft.window.balance_now = flat
+        draft.balances = draft.balances.extended(flat, draft.window)
         draft.update_lookup()
 
     # ------------------------------------------------------------------ solving
@@ -540,7 +535,6 @@ class OnlineLabelModel(FitAttributes[Fitted, Moments], VoteEstimator):
             class_balance=class_balance,
             signs=self.signs,
             temper=self.temper,
-            use="stream",
         )
 
     def _refresh(self, stream: _StreamState) -> None:
@@ -558,7 +552,7 @@ class OnlineLabelModel(FitAttributes[Fitted, Moments], VoteEstimator):
             stream.reason = ""
             self._record(stream, shrunk)
             return
-        data = self._fit_data(moments, self._mean_balance(window))
+        data = self._fit_data(moments, self._mean_balance(stream))
         if stream.gold is not None:
             stream.gold = stream.gold.within(n, window.n_items if self.decay is None else None)
             data = replace(data, gold_items=stream.gold.items(n, self.decay))
@@ -584,12 +578,12 @@ class OnlineLabelModel(FitAttributes[Fitted, Moments], VoteEstimator):
         pace = min(pace, _RECORD_EVERY) if isinstance(self.window, str) else pace
         stream.record_due = n + max(_stream.items_between_fits(self), int(pace))
 
-    def _mean_balance(self, window: Window) -> Any:
+    def _mean_balance(self, stream: _StreamState) -> Any:
         """Return the class balance for the fit: the mean over the window, or the given one."""
-        mean = window.balance()
+        mean = stream.balances.mean(stream.window)
         if mean is None:
             return self.class_balance
-        n_classes = window.layout.n_classes
+        n_classes = stream.window.layout.n_classes
         return mean if len(mean) == n_classes else mean.reshape(-1, n_classes)
 
     # ------------------------------------------------------------------ labels
@@ -610,9 +604,11 @@ class OnlineLabelModel(FitAttributes[Fitted, Moments], VoteEstimator):
         codes = _stream.matched_codes(read, schema.classes, schema.names, n_sources)
         return Votes(codes, schema.classes, schema.names)
 
-    def _answer(self, votes: Any, dtype: np.dtype[Any], out: NDArray[Any] | None = None) -> NDArray[Any]:
+    def _answer(
+        self, votes: Any, dtype: np.dtype[Any], out: NDArray[Any] | None = None, features: Any = None
+    ) -> NDArray[Any]:
         with self._lock:  # sources and classes may be added between reading and labeling
-            return super()._answer(votes, dtype, out)
+            return super()._answer(votes, dtype, out, features)
 
     def _posterior(self, votes: Votes, dtype: np.dtype[Any] = DOUBLE) -> NDArray[Any]:
         return self._posterior_of(votes.codes)
@@ -620,7 +616,7 @@ class OnlineLabelModel(FitAttributes[Fitted, Moments], VoteEstimator):
     def _posterior_of(self, codes: Any) -> Array:
         """Return P(Y = k | votes), shape (n, D, K), for codes in the order of the stream."""
         stream = self._learned
-        now = stream.window.balance_now
+        now = stream.balances.now
         if stream.fitted is not None:
             return _stream.fitted_posterior(stream.fitted.fit, codes, now)
         n_tasks = 1 if self.graph is None else self.graph.n_tasks
@@ -649,7 +645,6 @@ class OnlineLabelModel(FitAttributes[Fitted, Moments], VoteEstimator):
             "classes": encode_labels(layout.classes),
             "names": None if layout.names is None else list(layout.names),
             "n_sources": layout.n_sources,
-            "n_balance": layout.n_balance,
             "n_seen": window.n_seen,
             "urgent": window.urgent,
             "window": window_meta,
@@ -659,9 +654,7 @@ class OnlineLabelModel(FitAttributes[Fitted, Moments], VoteEstimator):
             "fitted_on": stream.fitted_on,
         }
         arrays = {f"window.{name}": array for name, array in window_arrays.items()}
-        arrays |= fit_arrays | stream.recorder.state()
-        if window.balance_now is not None:
-            arrays["balance_now"] = window.balance_now
+        arrays |= fit_arrays | stream.recorder.state() | stream.balances.to_arrays()
         if stream.gold is not None:
             arrays |= stream.gold.to_arrays()
         return State(type(self).__name__, meta, arrays)
@@ -680,13 +673,11 @@ class OnlineLabelModel(FitAttributes[Fitted, Moments], VoteEstimator):
         solver = model._validate()
         names = None if meta["names"] is None else tuple(meta["names"])
         plan = CountPlan.all_pairs(meta["n_sources"]) if graph is None else CountPlan.of(graph)
-        layout = Layout(plan, decode_labels(meta["classes"]), names, meta["n_balance"])
+        layout = Layout(plan, decode_labels(meta["classes"]), names)
         _check_stream(meta, layout, names)
         window = _stream.new_window(model, layout)
         window.n_seen, window.urgent = meta["n_seen"], meta["urgent"]
         window.restore(meta["window"], part_of(arrays, "window"))
-        if "balance_now" in arrays:
-            window.balance_now = read_array(state, "balance_now", (layout.n_balance,), low=0.0, high=1.0)
         stream = model._new_state(solver, window)
         if meta["last"] is not None:
             fit, moments = fit_from_state(unnested(meta["last"], arrays, "last"))
@@ -698,18 +689,17 @@ class OnlineLabelModel(FitAttributes[Fitted, Moments], VoteEstimator):
         stream.recorder = Recorder.from_state(arrays, layout.n_sources)
         n_tasks = 1 if graph is None else graph.n_tasks
         stream.gold = StreamGold.from_arrays(arrays, layout, n_tasks, window.n_seen)
+        stream.balances = StreamBalances.from_arrays(arrays, n_tasks * layout.n_classes, window.n_seen)
         stream.update_lookup()
         model._stream = stream
         return model
 
 
 def _check_stream(meta: dict[str, Any], layout: Layout, names: tuple[str, ...] | None) -> None:
-    n_tasks = 1 if layout.plan.graph is None else layout.plan.graph.n_tasks
     fits = (
         layout.n_classes >= 2
         and layout.n_sources == meta["n_sources"]
         and (names is None or len(names) == len(set(names)) == layout.n_sources)
-        and meta["n_balance"] in (0, n_tasks * layout.n_classes)
     )
     if not fits:
         raise ModelFileError("The stream in the file is inconsistent.")

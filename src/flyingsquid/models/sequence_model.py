@@ -43,6 +43,7 @@ from flyingsquid.models.files import (
 from flyingsquid.models.label_model import Method, Source
 from flyingsquid.moments import Moments, SequenceMoments
 from flyingsquid.moments.sequences import KIND as SEQUENCE_MOMENTS
+from flyingsquid.moments.sequences import TABLES
 from flyingsquid.solvers import FitData, Solver, check_solver
 from flyingsquid.solvers.data import join_gold
 from flyingsquid.votes import Votes, as_votes
@@ -414,18 +415,16 @@ class SequenceLabelModel(FitAttributes["FittedSequences", SequenceMoments]):
             # As an array, because JSON has no infinity.
             "correlation": np.array([transition.correlation, transition.error]),
             "excess": transition.excess_correlation,
-            "lagged": moments.lagged,
-            "first": moments.first,
-            "second": moments.second,
         }
-        return State(type(self).__name__, state.meta, {**state.arrays, **arrays})
+        counts = {name: moments.to_state().arrays[name] for name in TABLES}
+        return State(type(self).__name__, state.meta, {**state.arrays, **counts, **arrays})
 
     @classmethod
     def _from_state(cls, state: State) -> Self:
         fit, rows = fit_from_state(state)
         meta, arrays = state.meta, state.arrays
         check_fields(meta, _FIELDS)
-        counted = {name: arrays[name] for name in ("lagged", "first", "second")}
+        counted = {name: arrays[name] for name in TABLES}
         moments = SequenceMoments.from_state(
             State(
                 SEQUENCE_MOMENTS,

@@ -140,7 +140,7 @@ class DyadicCounts(BlockWindow):
         return max(1.0, self._apart)
 
     def counts(self) -> Vector:
-        total = self.layout.count(*self.ring.read(0, self.waiting))
+        total = self.layout.count(self.ring.read(0, self.waiting))
         for part in self._parts[len(self._parts) - self._chosen :]:
             total = total + part
         return total
@@ -151,7 +151,7 @@ class DyadicCounts(BlockWindow):
         return twin
 
     def _close(self) -> None:
-        new = self.layout.count(*self.ring.read(0, self.block))
+        new = self.layout.count(self.ring.read(0, self.block))
         hits = self.layout.rates_of(new[None])[0]
         if self.sizes:
             self._note_errors(hits)

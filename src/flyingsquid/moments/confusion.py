@@ -105,14 +105,14 @@ class ConfusionTables(ABC):
         """Draw votes on items of classes ``y``, shape (n, m): codes with -1 for no vote."""
 
     @abstractmethod
-    def logs(self, *, silent: NDArray[np.bool_] | None = None, silence_counts: bool = True) -> VoteLogs:
+    def logs(self, *, silent: NDArray[np.bool_] | None = None, abstention_counts: bool = True) -> VoteLogs:
         """Return log P(vote | Y = k), to be summed as evidence.
 
         Parameters
         ----------
         silent : mask of shape (m,), optional
             Sources that are left out.
-        silence_counts : bool, default=True
+        abstention_counts : bool, default=True
             Whether no vote is evidence. Otherwise only votes are, given that the source votes.
         """
 
@@ -200,9 +200,9 @@ class DenseTables(ConfusionTables):
             codes[:, i] = np.where(drawn >= n_classes, -1, drawn)
         return codes
 
-    def logs(self, *, silent: NDArray[np.bool_] | None = None, silence_counts: bool = True) -> VoteLogs:
+    def logs(self, *, silent: NDArray[np.bool_] | None = None, abstention_counts: bool = True) -> VoteLogs:
         logs = np.log(np.maximum(self._tables, LEAST_PROBABILITY))
-        if not silence_counts:
+        if not abstention_counts:
             logs[:, :, -1] = 0.0
         return DenseLogs(logs if silent is None else np.where(silent[:, None, None], 0.0, logs))
 
@@ -298,11 +298,11 @@ class SparseTables(ConfusionTables):
             codes[item, votes] = np.minimum(drawn, n_classes - 1)
         return codes
 
-    def logs(self, *, silent: NDArray[np.bool_] | None = None, silence_counts: bool = True) -> VoteLogs:
+    def logs(self, *, silent: NDArray[np.bool_] | None = None, abstention_counts: bool = True) -> VoteLogs:
         voting = np.ones(len(self.coverage), np.bool_) if silent is None else ~silent
         factors = voting[:, None] * np.ones_like(self.shared) / self.shared
         some, none = (np.log(np.maximum(p, LEAST_PROBABILITY)) for p in (self.coverage, 1 - self.coverage))
-        counts = voting if silence_counts else np.zeros_like(voting)
+        counts = voting if abstention_counts else np.zeros_like(voting)
         return SparseLogs(
             np.where(voting[:, None], np.log(self.shared), 0.0).T.ravel(),
             np.where(voting[:, None], -np.log(self.totals), 0.0),
@@ -333,10 +333,10 @@ class DenseLogs:
 
     def evidence(self, codes: Codes) -> Array:
         """Return log P(votes on an item | Y = k), shape (n, K), for dense (n, m) or sparse codes."""
-        silence = self._logs[:, :, -1]
+        abstention = self._logs[:, :, -1]
         # What a vote adds beyond no vote, by vote, source and class.
-        adds = (self._logs[:, :, :-1] - silence[:, :, None]).transpose(2, 0, 1)
-        return sum_votes(codes, adds) + silence.sum(axis=0)
+        adds = (self._logs[:, :, :-1] - abstention[:, :, None]).transpose(2, 0, 1)
+        return sum_votes(codes, adds) + abstention.sum(axis=0)
 
     def of_votes(self, codes_row: NDArray[Any]) -> Array:
         """Return the contribution of each source on one item, (m, K), for dense codes of shape (m,)."""
@@ -358,7 +358,7 @@ class SparseLogs:
         Further contribution of a vote.
     by_voting : array of shape (m,)
         Contribution of voting to every class, compared with no vote.
-    silence : array of shape (m,)
+    abstention : array of shape (m,)
         Contribution of a missing vote to every class.
     """
 
@@ -366,7 +366,7 @@ class SparseLogs:
     by_source: Array
     beyond: VotesByClass
     by_voting: Array
-    silence: Array
+    abstention: Array
 
     @property
     def values(self) -> Array | None:
@@ -382,12 +382,12 @@ class SparseLogs:
             part[:] = votes.source_sums(self.by_source)
             part += (votes @ self.by_vote)[:, None]
             part += self.beyond.sums_over(votes)
-            part += (votes @ np.tile(self.by_voting, n_classes))[:, None] + self.silence.sum()
+            part += (votes @ np.tile(self.by_voting, n_classes))[:, None] + self.abstention.sum()
         return result
 
     def of_votes(self, codes_row: NDArray[Any]) -> Array:
         m = len(self.by_source)
-        added = np.repeat(self.silence[:, None], self.by_source.shape[1], axis=1)
+        added = np.repeat(self.abstention[:, None], self.by_source.shape[1], axis=1)
         voters = np.flatnonzero(codes_row >= 0)
         at = codes_row[voters].astype(np.int64) * m + voters
         votes = self.by_vote[at][:, None] + self.by_source[voters] + self.beyond.matrix[at].toarray()

@@ -15,7 +15,7 @@ from flyingsquid._registry import distributed_votes
 from flyingsquid._table import Table
 from flyingsquid._values import format_count, format_list
 from flyingsquid.exceptions import GraphError, IncompatibleError, ModelFileError, VotesError
-from flyingsquid.files.state import State, read_state, write_state
+from flyingsquid.files.state import State, write_state
 from flyingsquid.graph import DependencyGraph
 from flyingsquid.moments import files
 from flyingsquid.moments.class_counts import VotesByClass
@@ -354,22 +354,8 @@ class Moments:
     # ------------------------------------------------------------------ files
 
     def save(self, path: str | os.PathLike[str]) -> None:
-        """Write the counts to a file atomically; :meth:`load` and ``fs.load`` read it."""
+        """Write the counts to a file atomically; ``flyingsquid.load`` reads it."""
         write_state(path, files.to_state(self))
-
-    @classmethod
-    def load(cls, path: str | os.PathLike[str]) -> Moments:
-        """Read counts that :meth:`save` wrote.
-
-        Raises
-        ------
-        ModelFileError
-            If the file is damaged, from a newer version, or holds something else.
-        """
-        state = read_state(path)
-        if state.kind != files.KIND:
-            raise ModelFileError(f"{path}: the file contains a {state.kind}, not Moments. Use fs.load.")
-        return cls.from_state(state)
 
     @classmethod
     def from_state(cls, state: State) -> Moments:

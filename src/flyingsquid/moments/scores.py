@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, Self
 
 import numpy as np
@@ -100,16 +100,8 @@ class ScoreMoments:
         # A source without scores here has no center of its own.
         center = np.where(self.counts > 0, self.center, other.center)
         one, two = self.recentered(center), other.recentered(center)
-        return ScoreMoments(
-            one.n_items + two.n_items,
-            center,
-            one.pairs + two.pairs,
-            one.sums + two.sums,
-            one.products + two.products,
-            one.repeat_squares + two.repeat_squares,
-            one.repeat_freedom + two.repeat_freedom,
-            one.inverse_repeats + two.inverse_repeats,
-        )
+        added = {name: getattr(one, name) + getattr(two, name) for name in self.__slots__ if name != "center"}
+        return ScoreMoments(center=center, **added)
 
     def recentered(self, center: Array) -> ScoreMoments:
         """Return the same sums relative to another center."""
@@ -121,16 +113,7 @@ class ScoreMoments:
             + shift[None, :] * self.sums
             + shift[:, None] * shift[None, :] * self.pairs
         )
-        return ScoreMoments(
-            self.n_items,
-            center,
-            self.pairs,
-            self.sums + moved,
-            products,
-            self.repeat_squares,
-            self.repeat_freedom,
-            self.inverse_repeats,
-        )
+        return replace(self, center=center, sums=self.sums + moved, products=products)
 
     def means(self) -> Array:
         """Return the mean score of each source, shape (m,); NaN without scores."""

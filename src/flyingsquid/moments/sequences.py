@@ -13,7 +13,7 @@ from scipy.sparse import csr_array, vstack
 from flyingsquid._values import format_count, format_list
 from flyingsquid.exceptions import IncompatibleError, ModelFileError, VotesError
 from flyingsquid.files.fields import OBJECT, check_fields, finite
-from flyingsquid.files.state import State, read_state, write_state
+from flyingsquid.files.state import State, write_state
 from flyingsquid.moments import files
 from flyingsquid.moments.counting import check_sequence_size, slices_by_cost
 from flyingsquid.moments.moments import Moments
@@ -129,6 +129,7 @@ def _by_sparse_product(codes: csr_array, n_classes: int, breaks: NDArray[np.intp
 
 
 KIND = "SequenceMoments"
+TABLES = ("lagged", "first", "second")
 # Float counts may fall below zero by this share of all pairs when parts are subtracted.
 _ROUNDING = 1e-9
 
@@ -171,8 +172,12 @@ class SequenceMoments:
     second: NDArray[Any]
 
     def __post_init__(self) -> None:
-        for array in (self.lagged, self.first, self.second):
-            array.flags.writeable = False
+        for table in self._tables:
+            table.flags.writeable = False
+
+    @property
+    def _tables(self) -> tuple[NDArray[Any], ...]:
+        return self.lagged, self.first, self.second
 
     @classmethod
     def of(cls, votes: Any, lengths: Any = None, *, previous: Any = None) -> SequenceMoments:
@@ -221,29 +226,13 @@ class SequenceMoments:
         return np.asarray(self.lagged[a, b] / self.n_pairs, np.float64)
 
     def save(self, path: str | os.PathLike[str]) -> None:
-        """Write the counts to a file atomically; :meth:`load` and ``fs.load`` read it."""
+        """Write the counts to a file atomically; ``flyingsquid.load`` reads it."""
         write_state(path, self.to_state())
-
-    @classmethod
-    def load(cls, path: str | os.PathLike[str]) -> SequenceMoments:
-        """Read counts that :meth:`save` wrote.
-
-        Raises
-        ------
-        ModelFileError
-            If the file is damaged, from a newer version, or holds something else.
-        """
-        state = read_state(path)
-        if state.kind != KIND:
-            raise ModelFileError(
-                f"{path}: the file contains a {state.kind}, not SequenceMoments. Use fs.load."
-            )
-        return cls.from_state(state)
 
     def to_state(self) -> State:
         """Return the complete state as arrays and JSON values."""
         rows = files.to_state(self.rows)
-        arrays = {"lagged": self.lagged, "first": self.first, "second": self.second}
+        arrays = dict(zip(TABLES, self._tables, strict=True))
         return State(KIND, {"rows": rows.meta, "n_pairs": self.n_pairs}, {**rows.arrays, **arrays})
 
     @classmethod
@@ -253,21 +242,21 @@ class SequenceMoments:
         try:
             rows = Moments.from_state(State(files.KIND, state.meta["rows"], state.arrays))
             n_pairs = state.meta["n_pairs"]
-            lagged, first, second = (state.arrays[name] for name in ("lagged", "first", "second"))
+            tables = [state.arrays[name] for name in TABLES]
         except KeyError as error:
             raise ModelFileError(
                 f"The counts of sequences in the file are incomplete: {error} is missing."
             ) from error
         k, m = rows.n_classes, rows.n_sources
         fits = (
-            [a.shape for a in (lagged, first, second)] == [(k, k, m, m), (m, k), (m, k)]
-            and {str(a.dtype) for a in (lagged, first, second)} <= {"int64", "float64"}
-            and all(bool((a >= 0).all() and np.isfinite(a).all()) for a in (lagged, first, second))
+            [table.shape for table in tables] == [(k, k, m, m), (m, k), (m, k)]
+            and {str(table.dtype) for table in tables} <= {"int64", "float64"}
+            and all(bool((table >= 0).all() and np.isfinite(table).all()) for table in tables)
             and 0 <= n_pairs <= rows.n_items
         )
         if not fits:
             raise ModelFileError("The counts of neighbors in the file do not agree with its rows.")
-        moments = cls(rows, n_pairs, lagged, first, second)
+        moments = cls(rows, n_pairs, *tables)
         if not moments._lowest_count() >= moments._tolerance():
             raise ModelFileError("The counts in the file are inconsistent: no sequences have these counts.")
         return moments
@@ -278,13 +267,8 @@ class SequenceMoments:
         if not isinstance(other, SequenceMoments):
             return NotImplemented
         other = other.aligned_to(self)
-        return SequenceMoments(
-            self.rows + other.rows,
-            self.n_pairs + other.n_pairs,
-            self.lagged + other.lagged,
-            self.first + other.first,
-            self.second + other.second,
-        )
+        tables = (a + b for a, b in zip(self._tables, other._tables, strict=True))
+        return SequenceMoments(self.rows + other.rows, self.n_pairs + other.n_pairs, *tables)
 
     def __radd__(self, other: object) -> SequenceMoments:
         # sum(parts) starts from 0.
@@ -294,24 +278,16 @@ class SequenceMoments:
         if not isinstance(other, SequenceMoments):
             return NotImplemented
         other = other.aligned_to(self)
-        rest = SequenceMoments(
-            self.rows - other.rows,
-            self.n_pairs - other.n_pairs,
-            self.lagged - other.lagged,
-            self.first - other.first,
-            self.second - other.second,
-        )
+        tables = (a - b for a, b in zip(self._tables, other._tables, strict=True))
+        rest = SequenceMoments(self.rows - other.rows, self.n_pairs - other.n_pairs, *tables)
         lowest = rest._lowest_count()
         if lowest < self._tolerance():
             raise IncompatibleError(
                 f"Cannot subtract: a count of neighbors would be {lowest:g}. The right operand must be part "
                 "of the left one."
             )
-        return SequenceMoments(
-            rest.rows,
-            max(rest.n_pairs, 0),
-            *(np.maximum(a, 0) for a in (rest.lagged, rest.first, rest.second)),
-        )
+        clipped = (np.maximum(table, 0) for table in rest._tables)
+        return SequenceMoments(rest.rows, max(rest.n_pairs, 0), *clipped)
 
     def _lowest_count(self) -> float:
         """Return the smallest count of any pair of neighboring votes or missing votes."""
@@ -331,14 +307,12 @@ class SequenceMoments:
         return (
             self.rows == other.rows
             and self.n_pairs == other.n_pairs
-            and np.array_equal(self.lagged, other.lagged)
-            and np.array_equal(self.first, other.first)
-            and np.array_equal(self.second, other.second)
+            and all(map(np.array_equal, self._tables, other._tables))
         )
 
     def __reduce__(self) -> tuple[Any, ...]:
         # Through the constructor, so that a copy is read-only too.
-        return SequenceMoments, (self.rows, self.n_pairs, self.lagged, self.first, self.second)
+        return SequenceMoments, (self.rows, self.n_pairs, *self._tables)
 
     __hash__ = None  # type: ignore[assignment]  # arrays inside
 
@@ -354,7 +328,7 @@ class SequenceMoments:
     def aligned_to(self, other: SequenceMoments) -> SequenceMoments:
         """Return these counts with sources and classes in the order of ``other``, which must be the same."""
         rows = self.rows.aligned_to(other.rows)
-        lagged, first, second = self.lagged, self.first, self.second
+        lagged, first, second = self._tables
         if rows.classes != self.rows.classes:
             k = np.array([self.rows.classes.index(c) for c in rows.classes])
             lagged, first, second = lagged[np.ix_(k, k)], first[:, k], second[:, k]

@@ -30,22 +30,18 @@ class Layout:
     """Positions of counts in a vector, so that adding and subtracting rows are single operations.
 
     The vector contains the number of rows, every pair set, every unit, and the votes that are missing for a
-    reason. If rows have class balances, it ends with the number of rows that have one and the sums of their
-    entries.
+    reason.
 
     Attributes
     ----------
     plan : CountPlan
     classes : tuple of K labels
     names : tuple of m str, or None
-    n_balance : int
-        Number of entries of a class balance; 0 if rows have none.
     """
 
     plan: CountPlan
     classes: tuple[Label, ...]
     names: tuple[str, ...] | None = None
-    n_balance: int = 0
     shapes: list[tuple[int, ...]] = field(init=False, compare=False, repr=False)
 
     def __post_init__(self) -> None:
@@ -79,27 +75,24 @@ class Layout:
     @property
     def size(self) -> int:
         """Number of entries of a vector."""
-        return self.ends[-1] + (1 + self.n_balance if self.n_balance else 0)
+        return self.ends[-1]
 
     def zeros(self) -> Vector:
         """Return the counts of no rows."""
         return np.zeros(self.size)
 
-    def count(
-        self, codes: NDArray[Any], balances: Vector | None = None, weights: Vector | None = None
-    ) -> Vector:
+    def count(self, codes: NDArray[Any], weights: Vector | None = None) -> Vector:
         """Count rows.
 
         Parameters
         ----------
         codes : array of shape (n, m)
-        balances : array of shape (n, n_balance), NaN for rows without one
         weights : array of shape (n,), optional
             How much each row counts.
 
         Returns
         -------
-        array of shape (size,), integers unless there are weights, except balances
+        array of shape (size,), integers unless there are weights
         """
         if not len(codes):
             return self.zeros()
@@ -108,11 +101,6 @@ class Layout:
         tables = [*(part.to_dense().array for part in pairs), *units]
         parts = [np.array([total]), *(table.ravel() for table in tables)]
         parts.append(count_missing(codes, weights).ravel())
-        if self.n_balance and balances is not None:
-            known = ~np.isnan(balances[:, :1])
-            share = known if weights is None else known * weights[:, None]
-            both = np.concatenate([share, np.nan_to_num(balances) * share], axis=1)
-            parts.append(both.sum(axis=0))
         return np.concatenate(parts, dtype=np.float64)
 
     def tables(self, vector: Vector) -> list[NDArray[np.float64]]:
@@ -129,18 +117,10 @@ class Layout:
         total: int | float = round(vector[0]) if exact else float(vector[0])
         return moments_from_tables(self.plan, total, tables[:-1], tables[-1], self.classes, self.names)
 
-    def balance(self, vector: Vector) -> Vector | None:
-        """Return the mean class balance of the rows that have one, shape (n_balance,); None if none has."""
-        if not self.n_balance or vector[self.ends[-1]] <= 0:
-            return None
-        return np.asarray(vector[self.ends[-1] + 1 :] / vector[self.ends[-1]])
-
-    def widened(
-        self, classes: tuple[Label, ...], names: tuple[str, ...] | None, n_sources: int, n_balance: int
-    ) -> Layout:
-        """Return a layout with more sources or classes or a class balance; existing ones keep their place."""
+    def widened(self, classes: tuple[Label, ...], names: tuple[str, ...] | None, n_sources: int) -> Layout:
+        """Return a layout with more sources or classes; existing ones keep their place."""
         plan = self.plan if n_sources == self.n_sources else CountPlan.all_pairs(n_sources)
-        return replace(self, plan=plan, classes=classes, names=names, n_balance=n_balance)
+        return replace(self, plan=plan, classes=classes, names=names)
 
     def moved(self, vector: Vector, to: Layout) -> Vector:
         """Return the same counts in a wider layout; new sources and classes have no votes."""
@@ -148,8 +128,6 @@ class Layout:
         result[0] = vector[0]
         for old, new in zip(self.tables(vector), to.tables(result), strict=True):
             new[tuple(slice(0, side) for side in old.shape)] = old
-        if self.n_balance == to.n_balance and self.n_balance and len(vector) == self.size:
-            result[to.ends[-1] :] = vector[self.ends[-1] :]
         return result
 
     @cached_property
@@ -191,16 +169,12 @@ class RowRing:
     ----------
     codes : array of shape (n, m)
         The first n rows of the ring; n grows up to the capacity.
-    balances : array of shape (n, n_balance), NaN for rows without one; or None
     """
 
     def __init__(self, capacity: int, layout: Layout, rows: int = 0) -> None:
         self.capacity = capacity
         rows = min(capacity, max(rows, _FIRST_ROWS))
         self.codes: NDArray[Any] = np.full((rows, layout.n_sources), -1, layout.dtype)
-        self.balances: Vector | None = None
-        if layout.n_balance:
-            self.balances = np.full((rows, layout.n_balance), np.nan)
 
     def reserve(self, rows: int) -> None:
         """Allocate memory for rows up to this position, instead of for the whole capacity."""
@@ -208,41 +182,30 @@ class RowRing:
             more = min(self.capacity, max(rows, 2 * len(self.codes))) - len(self.codes)
             codes = np.full((more, self.codes.shape[1]), -1, self.codes.dtype)
             self.codes = np.concatenate([self.codes, codes])
-            if self.balances is not None:
-                balances = np.full((more, self.balances.shape[1]), np.nan)
-                self.balances = np.concatenate([self.balances, balances])
 
-    def write(self, position: int, codes: NDArray[Any], balance: Vector | None) -> None:
+    def write(self, position: int, codes: NDArray[Any]) -> None:
         """Store rows from a position on; at most as many as the capacity."""
         at = position % self.capacity
         first = min(len(codes), self.capacity - at)
         self.reserve(at + first)
         self.codes[at : at + first] = codes[:first]
         self.codes[: len(codes) - first] = codes[first:]
-        if self.balances is not None:
-            value = np.nan if balance is None else balance
-            self.balances[at : at + first] = value
-            self.balances[: len(codes) - first] = value
 
-    def read(self, start: int, stop: int) -> tuple[NDArray[Any], Vector | None]:
+    def read(self, start: int, stop: int) -> NDArray[Any]:
         """Return the rows from one position up to another."""
         low, high = start % self.capacity, start % self.capacity + (stop - start)
         if high <= self.capacity:
-            return self.codes[low:high], None if self.balances is None else self.balances[low:high]
-        at = np.arange(start, stop) % self.capacity
-        return self.codes[at], None if self.balances is None else self.balances[at]
+            return self.codes[low:high]
+        return self.codes[np.arange(start, stop) % self.capacity]
 
     def copy(self) -> RowRing:
         """Return a copy that shares no memory."""
         twin = copy.copy(self)
         twin.codes = self.codes.copy()
-        twin.balances = None if self.balances is None else self.balances.copy()
         return twin
 
     def widen(self, layout: Layout) -> None:
         """Add sources and classes; new sources have abstained so far."""
-        old, balances = self.codes, self.balances
+        old = self.codes
         self.__init__(self.capacity, layout, len(old))  # type: ignore[misc]  # the same ring, wider
         self.codes[:, : old.shape[1]] = old
-        if balances is not None and self.balances is not None and balances.shape == self.balances.shape:
-            self.balances[...] = balances

@@ -34,8 +34,6 @@ class Window(ABC):
     layout : Layout
     n_seen : int
         Rows taken so far.
-    balance_now : array of shape (n_balance,), or None
-        The class balance of the next rows.
     urgent : bool
         Whether many rows were dropped at once; reset by the reader of the counts.
     """
@@ -46,7 +44,6 @@ class Window(ABC):
     def __init__(self, layout: Layout) -> None:
         self.layout = layout
         self.n_seen = 0
-        self.balance_now: Vector | None = None
         self.urgent = False
 
     @abstractmethod
@@ -59,12 +56,16 @@ class Window(ABC):
 
     @abstractmethod
     def counts(self) -> Vector:
-        """Return the counts, shape (layout.size,), or without the balances at their end."""
+        """Return the counts, shape (layout.size,)."""
 
     @property
     @abstractmethod
     def n_items(self) -> float:
         """Number of rows in the window, or the sum of their weights."""
+
+    def weight_since(self, position: int) -> float:
+        """Return the weight in the window of the rows from a position on."""
+        return min(self.n_seen - position, self.n_items)
 
     @abstractmethod
     def _widen(self, before: Layout) -> None:
@@ -86,28 +87,17 @@ class Window(ABC):
 
     def state_of_rows(self, first: int) -> dict[str, NDArray[Any]]:
         """Return the rows from position ``first`` on as arrays."""
-        codes, balances = self.ring.read(first, self.n_seen)
-        arrays = {"rows": np.ascontiguousarray(codes)}
-        if balances is not None:
-            arrays["balances"] = np.ascontiguousarray(balances)
-        return arrays
+        return {"rows": np.ascontiguousarray(self.ring.read(first, self.n_seen))}
 
     def restore_rows(self, arrays: dict[str, NDArray[Any]], first: int) -> None:
         """Restore the rows from the result of :meth:`state_of_rows`."""
-        rows, balances = checked_rows(arrays["rows"], self.layout), arrays.get("balances")
+        rows = checked_rows(arrays["rows"], self.layout)
         require(len(rows) == self.n_seen - first)
-        require_balances(balances, len(rows), self.layout)
-        self.ring.write(first, rows, None)
-        if balances is not None and self.ring.balances is not None:
-            self.ring.balances[np.arange(first, self.n_seen) % self.ring.capacity] = balances
+        self.ring.write(first, rows)
 
     def moments(self) -> Moments:
         """Return the counts as Moments."""
         return self.layout.moments(self.counts(), exact=self.exact)
-
-    def balance(self) -> Vector | None:
-        """Return the mean class balance of the rows; None if none has one."""
-        return self.layout.balance(self.counts()) if self.layout.n_balance else None
 
     def widen(self, layout: Layout) -> None:
         """Continue with more sources or classes; see :meth:`Layout.widened`."""
@@ -140,7 +130,7 @@ class RollingCounts(Window):
             )
         self.ring = RowRing(size + self._slack, layout)
         self._counted = 0
-        self._total = layout.zeros()[: layout.ends[-1]]  # integers; balances are averaged on request
+        self._total = layout.zeros()
 
     @property
     def n_items(self) -> float:
@@ -157,7 +147,7 @@ class RollingCounts(Window):
             part = codes[start : start + self._slack]
             if self.n_seen + len(part) - self._counted > self._slack:
                 self._flush()
-            self.ring.write(self.n_seen, part, self.balance_now)
+            self.ring.write(self.n_seen, part)
             self.n_seen += len(part)
 
     def draft(self, n_rows: int | None = None) -> Self:
@@ -177,8 +167,6 @@ class RollingCounts(Window):
         if where >= len(ring.codes):
             ring.reserve(where + 1)
         ring.codes[where] = row
-        if ring.balances is not None:
-            ring.balances[where] = np.nan if self.balance_now is None else self.balance_now
         self.n_seen = at = at + 1
         if at - self._counted >= self._slack:
             self._flush()
@@ -191,23 +179,16 @@ class RollingCounts(Window):
         if self._counted == self.n_seen:
             return
         count, read = self.layout.count, self.ring.read
-        total = self._total + count(read(self._counted, self.n_seen)[0])
+        total = self._total + count(read(self._counted, self.n_seen))
         gone = max(self._oldest, self._counted - self.size), self.n_seen - self.size
         if gone[1] > gone[0]:
-            total -= count(read(*gone)[0])
+            total -= count(read(*gone))
         # One assignment, not in place: an interrupt finds all rows counted or none, and a draft has its own.
         self._total, self._counted = total, self.n_seen
 
-    def balance(self) -> Vector | None:
-        _, balances = self.ring.read(max(self._oldest, self.n_seen - self.size), self.n_seen)
-        if balances is None:
-            return None
-        known = balances[~np.isnan(balances[:, 0])]
-        return np.asarray(known.mean(axis=0)) if len(known) else None
-
     def _widen(self, before: Layout) -> None:
         self.ring.widen(self.layout)
-        self._total = before.moved(self._total, self.layout)[: self.layout.ends[-1]]
+        self._total = before.moved(self._total, self.layout)
 
     def state(self) -> tuple[dict[str, Any], dict[str, NDArray[Any]]]:
         self._flush()  # sums of integers do not depend on their order
@@ -217,7 +198,7 @@ class RollingCounts(Window):
     def restore(self, meta: dict[str, Any], arrays: dict[str, NDArray[Any]]) -> None:  # noqa: ARG002
         self._counted, self._oldest = self.n_seen, max(0, self.n_seen - self.size)
         self.restore_rows(arrays, self._oldest)
-        self._total = checked_vector(arrays["total"], self.layout, self.layout.ends[-1])
+        self._total = checked_vector(arrays["total"], self.layout)
 
 
 class BlockWindow(Window):
@@ -245,7 +226,7 @@ class BlockWindow(Window):
         start = 0
         while start < len(codes):
             part = codes[start : start + self.block - self.waiting]
-            self.ring.write(self.n_seen, part, self.balance_now)
+            self.ring.write(self.n_seen, part)
             self.n_seen += len(part)
             start += len(part)
             if not self.waiting:
@@ -254,8 +235,6 @@ class BlockWindow(Window):
     def append(self, row: Any) -> None:
         ring, where = self.ring, self.n_seen % self.block
         ring.codes[where] = row
-        if ring.balances is not None:
-            ring.balances[where] = np.nan if self.balance_now is None else self.balance_now
         self.n_seen += 1
         if where + 1 == self.block:
             self._close()
@@ -288,19 +267,21 @@ class DecayedCounts(BlockWindow):
 
     @property
     def n_items(self) -> float:
-        return float((1 - self.decay**self.n_seen) / (1 - self.decay))
+        return self.weight_since(0)
+
+    def weight_since(self, position: int) -> float:
+        return float((1 - self.decay ** (self.n_seen - position)) / (1 - self.decay))
 
     def counts(self) -> Vector:
         waiting = self.waiting
         if not waiting:
             return self._total
-        codes, balances = self.ring.read(0, waiting)
-        new = self.layout.count(codes, balances, self._weights[self.block - waiting :])
+        new = self.layout.count(self.ring.read(0, waiting), self._weights[self.block - waiting :])
         return np.asarray(self._total * self.decay**waiting + new)
 
     def _close(self) -> None:
-        codes, balances = self.ring.read(0, self.block)
-        self._total = self._total * self.decay**self.block + self.layout.count(codes, balances, self._weights)
+        new = self.layout.count(self.ring.read(0, self.block), self._weights)
+        self._total = self._total * self.decay**self.block + new
 
     def _widen(self, before: Layout) -> None:
         self.ring.widen(self.layout)
@@ -320,16 +301,6 @@ def require(fits: bool) -> None:
         raise ModelFileError("The parts of the window in the file do not agree with each other.")
 
 
-def require_balances(balances: NDArray[Any] | None, n_rows: int, layout: Layout) -> None:
-    """Raise an error if class balances of rows do not match the layout."""
-    if balances is None:
-        require(layout.n_balance == 0)
-        return
-    require(balances.dtype == np.float64 and balances.shape == (n_rows, layout.n_balance))
-    known = balances[~np.isnan(balances)]
-    require(layout.n_balance > 0 and bool(((known >= 0) & (known <= 1)).all()))
-
-
 def checked_rows(rows: NDArray[Any], layout: Layout) -> NDArray[Any]:
     """Return rows of codes; raise an error if they do not match the layout."""
     fits = rows.ndim == 2 and rows.dtype == layout.dtype and rows.shape[1] == layout.n_sources
@@ -337,11 +308,10 @@ def checked_rows(rows: NDArray[Any], layout: Layout) -> NDArray[Any]:
     return rows
 
 
-def checked_vector(vector: NDArray[Any], layout: Layout, size: int | None = None) -> Vector:
+def checked_vector(vector: NDArray[Any], layout: Layout) -> Vector:
     """Return a vector of counts; raise an error if it does not match the layout."""
-    require(vector.dtype == np.float64 and vector.shape == (layout.size if size is None else size,))
-    counts = vector[: layout.ends[-1]]
-    require(bool(np.isfinite(vector).all() and (counts >= 0).all()))
+    require(vector.dtype == np.float64 and vector.shape == (layout.size,))
+    require(bool(np.isfinite(vector).all() and (vector >= 0).all()))
     # First the number of rows, which no other count exceeds; sums of weights are rounded.
-    require(counts[0] <= _MOST_ROWS and bool((counts <= counts[0] * (1 + 1e-9)).all()))
+    require(vector[0] <= _MOST_ROWS and bool((vector <= vector[0] * (1 + 1e-9)).all()))
     return np.ascontiguousarray(vector)

@@ -50,8 +50,7 @@ class Auto(Solver):
     )
 
     def solve(self, data: FitData) -> Fit:
-        is_special = data.moments.graph is not None or data.has_signs or data.estimates_balance
-        if data.use == "tables" or is_special:  # only closed forms and tables support these
+        if data.moments.graph is not None or data.has_signs or data.estimates_balance:
             return _tables_or_triplets(data)
         if data.votes is not None and data.votes.structure is not None:
             return Panel().solve(data)

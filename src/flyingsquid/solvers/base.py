@@ -24,7 +24,7 @@ from flyingsquid.votes.feature_items import FeatureItems
 from flyingsquid.votes.gold_items import GoldItems
 from flyingsquid.votes.grid import CountedRows
 
-Use = Literal["labels", "stream", "tables", "sequences"]
+Use = Literal["labels", "sequences"]
 Rows = Literal["all", "distinct", "none"]
 
 
@@ -101,9 +101,8 @@ class FitData:
     complete : mask of shape (n,) or None
         Items for which all votes were asked for, whatever these votes are. Default: those of which no vote is
         marked as not asked for. It matters only if other items have such votes.
-    use : {"labels", "stream", "tables", "sequences"}
-        Purpose of the fit. Parameters of a stream must not change abruptly from one refresh to the next;
-        tasks that are fitted one by one, and sequences, need confusion tables.
+    use : {"labels", "sequences"}
+        Purpose of the fit: sequences need confusion tables.
 
     Examples
     --------
@@ -263,7 +262,7 @@ def check_capabilities(solver: Solver, data: FitData) -> None:
         raise OptionError(f"`signs` is not supported by {name}; leave it out.")
     if data.estimates_balance and not requires.estimated_balance:
         raise OptionError(f'class_balance="estimate" is not supported by {name}; pass the balance or None.')
-    if data.use in ("tables", "sequences") and not requires.confusion:
+    if data.use == "sequences" and not requires.confusion:
         raise OptionError(
             f"{name} does not estimate how sources err on each class, which sequences need; use "
             'method="auto" or "covariance".'

@@ -9,15 +9,13 @@ import numpy as np
 from numpy.typing import NDArray
 
 from flyingsquid._values import is_one_of
+from flyingsquid._warnings import capture_source_warnings
 from flyingsquid.estimation.balance import resolve_task_balance
 from flyingsquid.exceptions import GraphError, NotIdentifiableError, OptionError
-from flyingsquid.fits import Fit
 from flyingsquid.graph import DependencyGraph
 from flyingsquid.models import LabelModel
 from flyingsquid.models.validation import check_options
 from flyingsquid.moments import Moments
-from flyingsquid.solvers import FitData, check_solver, get_solver
-from flyingsquid.solvers.base import Use
 from flyingsquid.votes import Votes
 
 # Items of random votes on which options are checked.
@@ -98,37 +96,21 @@ class LossSolver:
         return np.stack([each if isinstance(each, np.ndarray) else uniform for each in given.tasks])
 
     def solve(self, moments: Moments) -> Solved:
-        """Fit the counts, if they suffice."""
+        """Fit the counts, if they suffice; unconnected tasks of more than two classes one by one."""
+        sources: tuple[list[int], ...] = (list(range(self.graph.n_sources)),)
+        parts, balances = [moments], [self.class_balance]
+        if self.n_classes > 2 and self.graph.n_tasks > 1:
+            sources = tuple(list(self.graph.sources_of(task)) for task in range(self.graph.n_tasks))
+            parts = [moments.select(each) for each in sources]
+            balances = list(resolve_task_balance(self.class_balance, moments.classes, len(parts)).tasks)
         try:
-            if self.n_classes > 2 and self.graph.n_tasks > 1:
-                return self._solve_tasks(moments)
-            fit = self._fit(moments, self.class_balance, "stream")
+            with capture_source_warnings():
+                models = [self._fit(part, balance) for part, balance in zip(parts, balances, strict=True)]
         except NotIdentifiableError as error:
             return Solved(reason=str(error))
-        model = self._model(fit, moments, self.class_balance)
-        return Solved((model,), (list(range(self.graph.n_sources)),))
+        return Solved(tuple(models), sources)
 
-    def _fit(self, moments: Moments, class_balance: Any, use: Use) -> Fit:
-        data = FitData(
-            moments=moments,
-            class_balance=class_balance,
-            signs=self.signs,
-            temper=self.temper if moments.graph is not None else None,
-            use=use,
-        )
-        return check_solver(get_solver(self.method), data).solve(data)
-
-    def _model(self, fit: Fit, moments: Moments, class_balance: Any) -> LabelModel:
-        return LabelModel.from_fit(
-            fit, moments, method=self.method, class_balance=class_balance, signs=self.signs
-        )
-
-    def _solve_tasks(self, moments: Moments) -> Solved:
-        """Fit unconnected tasks of more than two classes one by one."""
-        tasks = tuple(list(self.graph.sources_of(task)) for task in range(self.graph.n_tasks))
-        balance = resolve_task_balance(self.class_balance, moments.classes, len(tasks))
-        models: list[LabelModel] = []
-        for sources, of_task in zip(tasks, balance.tasks, strict=True):
-            part = moments.select(sources)
-            models.append(self._model(self._fit(part, of_task, "tables"), part, of_task))
-        return Solved(tuple(models), tasks)
+    def _fit(self, moments: Moments, class_balance: Any) -> LabelModel:
+        temper = None if moments.graph is None else self.temper
+        options: dict[str, Any] = {"method": self.method, "signs": self.signs, "temper": temper}
+        return LabelModel(moments.graph, class_balance=class_balance, **options).fit_moments(moments)
