@@ -70,6 +70,17 @@ class Table:
                 f"`formats` must have one entry per column ({len(self.columns)}); got {len(self.formats)}."
             )
 
+    @classmethod
+    def of_columns(
+        cls,
+        columns: Mapping[str, tuple[Sequence[Scalar], str]],
+        title: str = "",
+        footnotes: tuple[str, ...] = (),
+    ) -> Table:
+        """Return a table from the values and the format of each column."""
+        rows = tuple(zip(*(values for values, _ in columns.values()), strict=True))
+        return cls(tuple(columns), rows, title, footnotes, tuple(spec for _, spec in columns.values()))
+
     def __len__(self) -> int:
         return len(self.rows)
 

@@ -10,7 +10,7 @@ from sklearn.linear_model import LogisticRegression
 
 import flyingsquid as fs
 from flyingsquid.exceptions import IncompatibleError, ModelFileError, OptionError, VotesError
-from flyingsquid.fits import FeatureFit
+from flyingsquid.fits import WeightedFit
 
 
 def make(n=1_200, n_classes=2, *, signal=1.2, seed=0):
@@ -33,7 +33,7 @@ def case(request):
 
 def test_features_add_to_votes_and_label_items_without_votes(case):
     model, features, votes, y = case
-    assert isinstance(model.fit_, FeatureFit)
+    assert model.fit_.by_features is not None
     assert model.score(votes, y, features=features) > model.score(votes, y) + 0.05
     silent = (votes < 0).all(axis=1)
     labels = model.predict(votes, features=features)
@@ -103,18 +103,17 @@ def test_damaged_files_are_refused(case, tmp_path):
     model, *_ = case
     state = model.fit_.to_state(model.moments_)
     changes = {
-        "base": "features",
         "slope": 0.0,
         "effect": {**state.meta["effect"], "weight": 4.0},
     }
     for name, value in changes.items():
         with pytest.raises(ModelFileError):
-            FeatureFit.from_state(
+            WeightedFit.from_state(
                 type(state)(state.kind, {**state.meta, name: value}, state.arrays), model.moments_
             )
     short = {**state.arrays, "feature_coefficients": state.arrays["feature_coefficients"][:, :-1]}
     with pytest.raises(ModelFileError):
-        FeatureFit.from_state(type(state)(state.kind, state.meta, short), model.moments_)
+        WeightedFit.from_state(type(state)(state.kind, state.meta, short), model.moments_)
 
 
 def test_a_copy_for_workers_labels_the_same_way(case):

@@ -45,7 +45,7 @@ def pictures(votes, y, model):
         "accuracies of a model": (lambda a: plot.plot_accuracies(model.summary(), a), 1),
         "coverage": (lambda a: plot.plot_coverage(summary, a), 1),
         "agreement": (lambda a: plot.plot_agreement(agreement(votes), a), 1),
-        "dependence": (lambda a: plot.plot_dependence(given, votes.source_names, a, least=0.0), 1),
+        "dependence": (lambda a: plot.plot_dependence(given, votes.source_names, a), 1),
         "posteriors": (lambda a: plot.plot_posteriors(model.predict_proba(votes), a), 1),
         "calibration": (lambda a: plot.plot_calibration(calibration(model, votes, y), a), 2),
         "explanation": (lambda a: plot.plot_explanation(model.explain(votes[[3]]), a), 1),
@@ -117,8 +117,8 @@ def test_what_is_drawn_can_be_chosen(fitted):
     assert plot.plot_posteriors([0.2, 0.9], event="P(rain)").get_xlabel() == "P(rain)"
     assert len(plot.plot_leave_one_out(leave_one_out(model, votes, y), most=2).patches) == 2
     given = dependence_given_truth(votes, y, model=model)
-    title = plot.plot_dependence(given, tuple("abcdef"), least=0.0, most=3).get_title()
-    assert title.startswith("3 strongest of ")
+    drawn = plot.plot_dependence(given, tuple("abcdef")).images[0].get_array()
+    np.testing.assert_allclose(np.sort(drawn.data[off]), np.sort(given[off]))
 
 
 def test_blue_bars_are_for_the_label():

@@ -5,14 +5,13 @@ Ties are counted as defined in ``votes/decisions.py``. Shares are relative to al
 
 from __future__ import annotations
 
-import html
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from flyingsquid._table import Table
+from flyingsquid._table import Table, Tabular
 from flyingsquid._values import format_count
 from flyingsquid.analysis.items import Items, read_items, require_gold
 from flyingsquid.estimation.normal import NORMAL_95, wilson
@@ -48,8 +47,8 @@ class Scores:
     chance: float
 
 
-@dataclass(frozen=True, slots=True)
-class Comparison:
+@dataclass(frozen=True, slots=True, repr=False)
+class Comparison(Tabular):
     """Labels of a model compared with majority vote.
 
     Attributes
@@ -85,13 +84,6 @@ class Comparison:
     majority: Scores | None
     gain: float | None
     gain_interval: tuple[float, float] | None
-
-    def _repr_html_(self) -> str:
-        scores = (("model", self.model), ("majority vote", self.majority))
-        rows = tuple((name, s.accuracy, s.f1, s.log_loss) for name, s in scores if s is not None)
-        table = Table(("labels", "accuracy", "f1", "log_loss"), rows, formats=("", ".1%", ".3f", ".3f"))
-        note = self.sentence()
-        return replace(table, footnotes=(note,))._repr_html_() if rows else f"<p>{html.escape(note)}</p>"
 
     def sentence(self) -> str:
         """Return the result in one or two sentences."""
@@ -136,9 +128,6 @@ class Comparison:
         formats = ("", ".1%", ".3f", ".3f")
         notes = (self.sentence(), *([] if self.verdict is None else [str(self.verdict)]))
         return Table(("labels", "accuracy", "f1", "log_loss"), rows, footnotes=notes, formats=formats)
-
-    def __str__(self) -> str:
-        return str(self.table())
 
 
 def compare_with_majority(

@@ -7,6 +7,7 @@ from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
+from scipy.special import entr
 
 from flyingsquid._table import Scalar, Table, Tabular, as_scalar
 from flyingsquid._values import format_count, format_value, is_integer, is_null
@@ -228,8 +229,7 @@ def disagreement_buckets(
         if model is not None:
             right = expected_credit(items.posterior, items.gold)
             columns["accuracy"] = ([_mean(right[part]) for part in known], ".1%")
-    rows = tuple(zip(*(values for values, _ in columns.values()), strict=True))
-    return Table(tuple(columns), rows, formats=tuple(spec for _, spec in columns.values()))
+    return Table.of_columns(columns)
 
 
 def label_buckets(*labels: Any) -> dict[tuple[Label | None, ...], NDArray[np.intp]]:
@@ -313,19 +313,12 @@ def _opposed(cast: NDArray[np.int64]) -> Array:
 
 def _entropy(posterior: Array) -> Array:
     """Return the entropy, between 0 for certain and 1 for uniform, shape (n,)."""
-    logs = np.log(posterior, out=np.zeros_like(posterior), where=posterior > 0)
-    return np.asarray(-(posterior * logs).sum(axis=1) / np.log(max(2, posterior.shape[1])))
+    return np.asarray(entr(posterior).sum(axis=1) / np.log(max(2, posterior.shape[1])))
 
 
 def _largest(score: Array, n: int) -> list[int]:
     """Return the positions of the n largest positive scores, largest first; the first among equals."""
-    if n == 0:
-        return []
-    few = np.arange(len(score))
-    if len(score) > n:  # all that equal the last one, so that the first of them is taken
-        few = np.flatnonzero(score >= np.partition(score, len(score) - n)[len(score) - n])
-    order = few[np.lexsort((few, -score[few]))][:n]
-    return [int(u) for u in order if score[u] > 0]
+    return [int(u) for u in np.argsort(-score, kind="stable")[:n] if score[u] > 0]
 
 
 def _describe(items: Items, item: int, count: int, cast: NDArray[np.int64], score: float) -> ContestedItem:

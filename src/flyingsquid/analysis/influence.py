@@ -56,21 +56,18 @@ class LeaveOneOut(Tabular):
     def table(self) -> Table:
         """Return a table with one row per source, the most influential first."""
         order = np.argsort(-np.nan_to_num(self.changed, nan=np.inf), kind="stable")
-        columns: dict[str, tuple[Array, str]] = {
-            "changed": (self.changed, ".2%"),
-            "shift": (self.shift, ".4f"),
+        columns: dict[str, tuple[Sequence[Scalar], str]] = {
+            "source": ([self.source_names[i] for i in order], ""),
+            "changed": (self.changed[order].tolist(), ".2%"),
+            "shift": (self.shift[order].tolist(), ".4f"),
         }
         notes = ["changed: share of labels that change without the source"]
         if self.accuracy_change is not None and self.accuracy is not None:
-            columns["accuracy_change"] = (self.accuracy_change, "+.2%")
+            columns["accuracy_change"] = (self.accuracy_change[order].tolist(), "+.2%")
             notes.append(
                 f"accuracy_change: accuracy without the source minus {self.accuracy:.1%} with all sources"
             )
-        rows: list[tuple[Scalar, ...]] = [
-            (self.source_names[i], *(float(values[i]) for values, _ in columns.values())) for i in order
-        ]
-        formats = ("", *(spec for _, spec in columns.values()))
-        return Table(("source", *columns), tuple(rows), footnotes=tuple(notes), formats=formats)
+        return Table.of_columns(columns, footnotes=tuple(notes))
 
 
 def leave_one_out(
@@ -78,8 +75,7 @@ def leave_one_out(
 ) -> LeaveOneOut:
     """Fit the model without each source in turn, and compare the labels.
 
-    Cost: m fits, and labeling all items m times. Methods that need only counts of pairs reuse the same
-    counts.
+    Cost: m fits, and labeling all items m times.
 
     Parameters
     ----------
@@ -145,21 +141,17 @@ class LearningCurve(Tabular):
         """Return a table with one row per size, means over the repeats."""
         with warnings.catch_warnings():
             warnings.simplefilter("ignore", RuntimeWarning)  # a size at which every fit failed
-            columns: dict[str, tuple[Array, str]] = {
-                "same": (np.nanmean(self.same, axis=1), ".1%"),
-                "moved": (np.nanmean(self.moved, axis=1), ".3f"),
+            columns: dict[str, tuple[Sequence[Scalar], str]] = {
+                "items": (self.sizes.tolist(), ","),
+                "same": (np.nanmean(self.same, axis=1).tolist(), ".1%"),
+                "moved": (np.nanmean(self.moved, axis=1).tolist(), ".3f"),
             }
             if self.accuracy is not None:
-                columns["accuracy"] = (np.nanmean(self.accuracy, axis=1), ".1%")
-        rows: list[tuple[Scalar, ...]] = [
-            (int(size), *(float(values[i]) for values, _ in columns.values()))
-            for i, size in enumerate(self.sizes)
-        ]
+                columns["accuracy"] = (np.nanmean(self.accuracy, axis=1).tolist(), ".1%")
         note = (
             "same: labels as with all items; moved: distance of estimated accuracies from those of all items"
         )
-        formats = (",", *(spec for _, spec in columns.values()))
-        return Table(("items", *columns), tuple(rows), footnotes=(note,), formats=formats)
+        return Table.of_columns(columns, footnotes=(note,))
 
 
 def learning_curve(
@@ -256,26 +248,9 @@ def _read(model: Any, votes: Any, gold: Any) -> Votes:
 def _without(model: Any, votes: Votes, left_out: int, gold: Any) -> Array | None:
     """Return posteriors without one source, shape (n, K); None if the model cannot be fitted."""
     others = [i for i in range(votes.n_sources) if i != left_out]
-    if not others:
-        return None
     part = votes.of_sources(others)
-    if _by_counts(model, gold):
-        counts = model.moments_.select(others)
-        again = _attempt(lambda: _unfitted(model).fit_moments(counts))
-        part = Votes(part.codes, part.classes, counts.names)  # counts have names even if the votes have none
-        return None if again is None else np.asarray(again.predict_proba(part))
-    again = _fitted(_for_sources(model, others), part, gold)
+    again = _fitted(_for_sources(model, others), part, gold) if others else None
     return None if again is None else np.asarray(again.predict_proba(part))
-
-
-def _by_counts(model: Any, gold: Any) -> bool:
-    """Return whether the fit depends only on counts of pairs."""
-    if isinstance(model, MajorityVote) or gold is not None:
-        return False
-    if get_solver(model.method).requires.rows != "unused":
-        return False
-    estimated = isinstance(model.class_balance, str) and model.class_balance == "estimate"
-    return len(model.classes_) == 2 and model.graph is None and model.signs == "average" and not estimated
 
 
 def _for_sources(model: Any, kept: list[int]) -> Any:
@@ -303,13 +278,9 @@ def _unfitted(model: Any) -> Any:
 def _fitted(model: Any, votes: Votes, gold: Any = None) -> Any:
     """Return a copy of the model fitted on votes; None if that is not possible."""
     known = {} if gold is None else {"gold": gold}
-    return _attempt(lambda: _unfitted(model).fit(votes, **known))
-
-
-def _attempt(fit: Any) -> Any:
     with capture_source_warnings():  # m warnings about the same sources would not help
         try:
-            return fit()
+            return _unfitted(model).fit(votes, **known)
         except NotIdentifiableError:
             return None
 

@@ -187,6 +187,20 @@ def agreement_chart(found: Agreement, *, beyond_chance: bool = True, sort: bool 
     )
 
 
+def dependence_chart(values: Array, names: Sequence[str]) -> HeatMap:
+    """Describe correlations given the truth, shape (m, m), dependent sources next to each other."""
+    order = seriate(np.nan_to_num(np.maximum(values, 0.0)))
+    shown, sorted_names = values[np.ix_(order, order)], tuple(names[j] for j in order)
+    return HeatMap(
+        title="Which sources make the same errors?",
+        description=f"Largest correlation: {np.nanmax(shown - np.eye(len(order)), initial=0.0):.2f}.",
+        names=sorted_names,
+        values=shown,
+        value_label="correlation given the truth",
+        hints=[[f"{a[:60]} and {b[:60]}" for b in sorted_names] for a in sorted_names],
+    )
+
+
 def posterior_chart(
     posterior: Array, *, wrong: Array | None = None, event: str | None = None, bins: int = 40
 ) -> Histogram:

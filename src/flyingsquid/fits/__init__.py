@@ -1,10 +1,10 @@
 """Fitted parameters: immutable values with one interface."""
 
-from flyingsquid.fits.base import Assessment, Fit
+from flyingsquid.fits.assessment import Assessment
+from flyingsquid.fits.base import Fit
 from flyingsquid.fits.corrected import CorrectedFit
 from flyingsquid.fits.diagnostics import Diagnostics, Verdict
 from flyingsquid.fits.explanation import Contribution, Explanation, VoteCount
-from flyingsquid.fits.features import FeatureFit
 from flyingsquid.fits.graph import GraphFit
 from flyingsquid.fits.independent import IndependentFit
 from flyingsquid.fits.weighted import WeightedFit
@@ -15,7 +15,6 @@ __all__ = [
     "CorrectedFit",
     "Diagnostics",
     "Explanation",
-    "FeatureFit",
     "Fit",
     "GraphFit",
     "IndependentFit",

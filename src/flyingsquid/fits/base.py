@@ -13,20 +13,21 @@ from numpy.typing import NDArray
 
 from flyingsquid.estimation.gold import GoldCounts, ManyGold
 from flyingsquid.estimation.gold_regression import GoldCorrection
-from flyingsquid.estimation.intervals import intervals_around
-from flyingsquid.estimation.mixture import Gain
 from flyingsquid.estimation.sources import SourceFindings
 from flyingsquid.estimation.transition import Transition, fit_transition, fit_transition_many
 from flyingsquid.exceptions import ModelFileError, OptionError
 from flyingsquid.files.fields import OBJECT, TEXT, check_fields, optional
 from flyingsquid.files.state import State
+from flyingsquid.fits.assessment import Assessment
 from flyingsquid.fits.diagnostics import Diagnostics, Verdict, names_in
 from flyingsquid.fits.explanation import Contribution, Explanation, build_explanation, next_best_and_best
+from flyingsquid.fits.features import FeatureEvidence
 from flyingsquid.fits.files import gold_from_arrays, gold_to_arrays, read_array
 from flyingsquid.graph import DependencyGraph
 from flyingsquid.inference.features import combine
 from flyingsquid.moments import ConfusionTables, Moments, SequenceMoments
 from flyingsquid.votes.codes import Codes, Label
+from flyingsquid.votes.feature_items import FeatureItems
 from flyingsquid.votes.features import Features
 
 Array = NDArray[np.float64]
@@ -77,72 +78,6 @@ class RowEvidence(NamedTuple):
     shared: Array
 
 
-@dataclass(frozen=True, eq=False)
-class Assessment:
-    """Standard errors and diagnostics of a fit that cannot be computed from its parameters alone.
-
-    Solvers subclass this to compute them on demand.
-
-    Attributes
-    ----------
-    errors : array of shape (m,), optional
-        Standard errors of the accuracies from sampling; unknown by default.
-    reach : array of shape (m, 2), optional
-        Largest distance of the true accuracies below and above the estimates if the model is wrong; NaN if
-        the votes do not determine them.
-    balance : array of shape (D, K, 2), optional
-        95% intervals of the class balance; unknown by default.
-    gain : Gain, optional
-        Gain over majority vote that the labels imply; unknown by default.
-    diagnostics : Diagnostics, optional
-        By default they are computed from the parameters and the counts.
-
-    Examples
-    --------
-    >>> import numpy as np
-    >>> import flyingsquid as fs
-    >>> fs.fits.Assessment(errors=np.array([0.1, 0.2])).standard_errors(2)
-    array([0.1, 0.2])
-    """
-
-    errors: Array | None = None
-    diagnostics: Diagnostics | None = None
-    reach: Array | None = field(default=None, kw_only=True)
-    balance: Array | None = field(default=None, kw_only=True)
-    gain: Gain | None = field(default=None, kw_only=True)
-
-    is_recorded: ClassVar[bool] = False
-    """Whether model files must keep the diagnostics, because the parameters do not determine them."""
-
-    def standard_errors(self, n_sources: int) -> Array:
-        """Return standard errors of the accuracies, shape (m,); NaN if unknown."""
-        return np.full(n_sources, np.nan) if self.errors is None else self.errors
-
-    def accuracy_reach(self) -> Array | None:
-        """Return how far the accuracies may be below and above because the model is wrong, shape (m, 2)."""
-        return self.reach
-
-    def gain_over_majority(self) -> Gain | None:
-        """Return the gain over majority vote that the labels imply; None if it is unknown."""
-        return self.gain
-
-    def accuracy_intervals(self, accuracies: Array) -> Array:
-        """Return 95% intervals of the accuracies (m,), shape (m, 2); NaN if unknown."""
-        return intervals_around(accuracies, self.standard_errors(len(accuracies)), self.accuracy_reach())
-
-    def balance_intervals(self, balance: Array) -> Array:
-        """Return 95% intervals of the class balance (D, K), shape (D, K, 2); NaN if unknown."""
-        return np.full((*balance.shape, 2), np.nan) if self.balance is None else self.balance
-
-    def widened(self, factor: float) -> Assessment:
-        """Return an assessment with standard errors multiplied by ``factor``."""
-        return replace(self, errors=None if self.errors is None else factor * self.errors)
-
-    def diagnose(self, fit: Fit, moments: Moments) -> Diagnostics:
-        """Return the diagnostics of a fit."""
-        return fit.own_diagnostics(moments) if self.diagnostics is None else self.diagnostics
-
-
 @dataclass(frozen=True, eq=False, kw_only=True)
 class Fit(ABC):
     """Estimated parameters, and everything that can be computed from them. Immutable.
@@ -172,6 +107,8 @@ class Fit(ABC):
         None for one task of independent sources.
     temper : float
         Exponent of the evidence of other tasks.
+    by_features : FeatureEvidence or None
+        What features add to the votes; None for a fit without features.
 
     Examples
     --------
@@ -200,6 +137,7 @@ class Fit(ABC):
     assessment: Assessment = field(default_factory=Assessment)
     graph: DependencyGraph | None = None
     temper: float = 1.0
+    by_features: FeatureEvidence | None = None
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "confusion", ConfusionTables.of(self.confusion))
@@ -262,10 +200,23 @@ class Fit(ABC):
         OptionError
             If the model was fitted without features.
         """
-        raise OptionError(
-            "`features` requires a model that was fitted with them; call fit(votes, features=...) first.",
-            parameter="features",
+        if self.by_features is None:
+            raise OptionError(
+                "`features` requires a model that was fitted with them; call fit(votes, features=...) first.",
+                parameter="features",
+            )
+        return self.by_features.log_odds(np.asarray(self.posterior(codes)[:, 0]), codes, features)
+
+    def with_features(self, items: FeatureItems, votes_on: Array) -> Self:
+        """Return the fit, which must have one task, with what features of items with votes add to it.
+
+        ``votes_on`` (m,) is the number of votes of each source. Labels without features do not change.
+        """
+        learned = FeatureEvidence.learn(
+            lambda codes: np.asarray(self.posterior(codes)[:, 0]), items, votes_on, self.source_groups
         )
+        reason = "; ".join(part for part in (self.reason, learned.effect.sentence()) if part)
+        return replace(self, by_features=learned, reason=reason)
 
     def joint_labels(self, codes: Codes) -> NDArray[np.intp]:
         """Return the most probable classes of all tasks together, shape (n, D)."""
@@ -333,7 +284,10 @@ class Fit(ABC):
 
     def diagnose(self, moments: Moments) -> Diagnostics:
         """Return diagnostics of the sources and of the fit; ``moments`` are the counts that were fitted."""
-        return self.assessment.diagnose(self, moments)
+        found = self.assessment.diagnose(self, moments)
+        if self.by_features is None:
+            return found
+        return replace(found, reason=self.reason, features=self.by_features.effect)
 
     @abstractmethod
     def own_diagnostics(self, moments: Moments) -> Diagnostics:
@@ -380,8 +334,10 @@ class Fit(ABC):
             meta["diagnostics"] = found.to_meta()
             arrays |= {"triplets_used": found.triplets_used, "triplets_skipped": found.triplets_skipped}
         arrays |= self.confusion.to_arrays() | gold_to_arrays(self.gold)
-        extra_meta, extra_arrays = self._extra_state()
-        return State(self.TAG, {**meta, **extra_meta}, {**arrays, **extra_arrays})
+        extra = [self._extra_state(), *([] if self.by_features is None else [self.by_features.to_state()])]
+        for more_meta, more_arrays in extra:
+            meta, arrays = meta | more_meta, arrays | more_arrays
+        return State(self.TAG, meta, arrays)
 
     @abstractmethod
     def _extra_state(self) -> tuple[dict[str, Any], dict[str, NDArray[Any]]]:
@@ -424,4 +380,5 @@ def read_common(state: State, moments: Moments, n_tasks: int = 1) -> dict[str, A
         "confusion": ConfusionTables.from_arrays(state.arrays, k, np.minimum(moments.coverage, 1.0)),
         "gold": gold_from_arrays(state.arrays, moments),
         "assessment": Assessment(errors, diagnostics, reach=reach, balance=balance_interval),
+        "by_features": FeatureEvidence.from_state(state, k),
     }

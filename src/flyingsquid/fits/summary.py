@@ -164,13 +164,8 @@ def vote_columns(tally: SourceTally) -> Columns:
 
 def table_of(columns: Columns, tally: SourceTally, footnotes: tuple[str, ...]) -> Table:
     """Return the columns as a table of sources."""
-    return Table(
-        tuple(columns),
-        tuple(zip(*(values for values, _ in columns.values()), strict=True)),
-        title=f"{format_count(len(tally.source_names), 'source')}, {format_count(tally.n_items, 'item')}",
-        footnotes=footnotes,
-        formats=tuple(spec for _, spec in columns.values()),
-    )
+    title = f"{format_count(len(tally.source_names), 'source')}, {format_count(tally.n_items, 'item')}"
+    return Table.of_columns(columns, title, footnotes)
 
 
 def notes_of(diagnostics: Diagnostics, moments: Moments, leave_out: Sequence[str] = ()) -> Notes:

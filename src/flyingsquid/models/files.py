@@ -29,7 +29,7 @@ from flyingsquid.files.fields import (
     sequence_of,
 )
 from flyingsquid.files.state import State, decode_labels, encode_labels, read_state
-from flyingsquid.fits import CorrectedFit, FeatureFit, Fit, GraphFit, IndependentFit, WeightedFit
+from flyingsquid.fits import CorrectedFit, Fit, GraphFit, IndependentFit, WeightedFit
 from flyingsquid.models._estimator import Estimator
 from flyingsquid.moments import Moments, SequenceMoments
 from flyingsquid.moments.files import KIND as MOMENTS
@@ -59,9 +59,7 @@ CHECKPOINT = "StreamCheckpoint"
 """Kind of a file with a model and the position of a stream, as the command line writes it."""
 _SOURCE = Field("a name or a position", lambda value: TEXT.test(value) or integer().test(value))
 _SIGNS = list_of(sequence_of(_SOURCE, integer(-1, 1)))
-_FITS: dict[str, type[Fit]] = {
-    fit.TAG: fit for fit in (IndependentFit, WeightedFit, CorrectedFit, GraphFit, FeatureFit)
-}
+_FITS: dict[str, type[Fit]] = {fit.TAG: fit for fit in (IndependentFit, WeightedFit, CorrectedFit, GraphFit)}
 
 
 # ---------------------------------------------------------------------- states

@@ -22,10 +22,10 @@ from flyingsquid.exceptions import (
 )
 from flyingsquid.files.fields import check_fields, integer, one_of
 from flyingsquid.files.state import State
-from flyingsquid.fits.base import Assessment, Fit
+from flyingsquid.fits.assessment import Assessment
+from flyingsquid.fits.base import Fit
 from flyingsquid.fits.concerns import concerns_about
 from flyingsquid.fits.explanation import Explanation
-from flyingsquid.fits.features import FeatureFit
 from flyingsquid.fits.summary import summarize_sources
 from flyingsquid.graph import DependencyGraph
 from flyingsquid.inference.features import combine
@@ -379,7 +379,7 @@ class LabelModel(FitAttributes["Fitted", Moments], BatchEstimator):
         labeled, items = pending_gold, pending_items
         if pending is None and fitted is not None:
             labeled, items = fitted.gold_items, fitted.feature_items
-            if items is None and isinstance(fitted.fit, FeatureFit):
+            if items is None and fitted.fit.by_features is not None:
                 raise OptionError(
                     "`partial_fit` needs the features of earlier items, which files do not contain; call fit."
                 )
@@ -419,7 +419,7 @@ class LabelModel(FitAttributes["Fitted", Moments], BatchEstimator):
         items = data.feature_items
         if items is not None:
             votes_on = np.asarray(data.moments.vote_counts, np.float64).sum(axis=1)
-            fit = FeatureFit.learn(fit, items, votes_on)
+            fit = fit.with_features(items, votes_on)
         notes = [note for note in (fit.reason, data.note) if note]
         general = concerns_about(fit, data.moments, data.votes)
         fit = replace(fit, reason="; ".join(notes), concerns=(*data.concerns, *fit.concerns, *general))

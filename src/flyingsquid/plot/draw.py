@@ -3,14 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from math import cos, degrees, pi, sin
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
-from flyingsquid._values import format_count
-from flyingsquid.charts.build import seriate
 from flyingsquid.charts.kinds import (
     BarChart,
     HeatMap,
@@ -22,7 +18,6 @@ from flyingsquid.charts.kinds import (
     Tone,
 )
 
-Array = NDArray[np.float64]
 # Colors of Okabe and Ito, which color-blind readers can tell apart.
 BLUE, ORANGE = "#0072B2", "#D55E00"
 COLORS: dict[Tone, str] = {
@@ -188,58 +183,6 @@ def draw_heat_map(chart: HeatMap, axis: Any) -> Any:
     bar.ax.tick_params(labelsize=7)
     bar.outline.set_visible(False)
     return axis
-
-
-def draw_circle(values: Array, names: Sequence[str], axis: Any, *, least: float, most: int) -> Any:
-    """Draw sources on a circle with lines between pairs; ``values``, shape (m, m), are correlations."""
-    axis = _axis(axis, 7.0, 6.8)
-    m = len(names)
-    angle = {source: 2 * pi * place / m for place, source in enumerate(seriate(np.maximum(values, 0.0)))}
-    first, second = np.triu_indices(m, 1)
-    size = values[first, second]
-    strong = np.flatnonzero(np.abs(size) >= least)
-    drawn = strong[np.argsort(-np.abs(size[strong]), kind="stable")][:most]
-    top = float(np.abs(size[drawn]).max(initial=0.0))
-    weakest = 0.8 * float(np.abs(size[drawn]).min(initial=top))
-    for at in drawn[::-1]:
-        share = (abs(size[at]) - weakest) / max(top - weakest, 1e-9)
-        style = {"linewidth": 0.7 + 3.0 * share, "alpha": 0.3 + 0.6 * share, "solid_capstyle": "round"}
-        curve = _bend(angle[int(first[at])], angle[int(second[at])])
-        axis.plot(*curve, color=BLUE if size[at] > 0 else ORANGE, **style)
-    _draw_names(axis, names, angle)
-    count = format_count(len(strong), "pair")
-    if len(strong) > len(drawn):
-        count = f"{len(drawn)} strongest of {count}"
-    axis.set_title(f"{count} with a correlation of at least {least:g} given the truth", fontsize=9)
-    return axis
-
-
-def _bend(a: float, b: float) -> tuple[Array, Array]:
-    """Return x and y of a curve between two angles on the circle, bent toward the center."""
-    t = np.linspace(0, 1, 24)
-    ends = np.array([[cos(a), sin(a)], [cos(b), sin(b)]])
-    middle = ends.mean(axis=0) * (0.9 - 0.6 * np.linalg.norm(ends[0] - ends[1]) / 2)
-    points = np.outer((1 - t) ** 2, ends[0]) + np.outer(2 * t * (1 - t), middle) + np.outer(t**2, ends[1])
-    return points[:, 0], points[:, 1]
-
-
-def _draw_names(axis: Any, names: Sequence[str], angles: dict[int, float]) -> None:
-    for source, angle in angles.items():
-        axis.plot(cos(angle), sin(angle), "o", color="0.25", markersize=4)
-        left = cos(angle) < 0
-        axis.text(
-            1.06 * cos(angle),
-            1.06 * sin(angle),
-            _short(names[source]),
-            fontsize=8 if len(names) <= 40 else 5.5,
-            rotation=degrees(angle) + (180 if left else 0),
-            rotation_mode="anchor",
-            ha="right" if left else "left",
-            va="center",
-        )
-    reach = 1.1 + 0.032 * max(len(_short(name)) for name in names)
-    axis.set(xlim=(-reach, reach), ylim=(-reach, reach), aspect="equal")
-    axis.axis("off")
 
 
 def _axis(axis: Any, width: float, height: float) -> Any:

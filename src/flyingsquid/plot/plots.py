@@ -20,7 +20,6 @@ from flyingsquid.judges.asking import AskingSimulation
 from flyingsquid.models.drift import DriftHistory
 from flyingsquid.plot.draw import (
     draw_bars,
-    draw_circle,
     draw_heat_map,
     draw_histogram,
     draw_intervals,
@@ -175,30 +174,18 @@ def plot_agreement(found: Agreement, axis: Any = None, *, beyond_chance: bool = 
     return draw_heat_map(build.agreement_chart(found, beyond_chance=beyond_chance), axis)
 
 
-def plot_dependence(
-    correlations: NDArray[np.float64],
-    names: Sequence[str],
-    axis: Any = None,
-    *,
-    least: float = 0.1,
-    most: int = 30,
-) -> Any:
-    """Plot sources that make the same errors as a graph.
+def plot_dependence(correlations: NDArray[np.float64], names: Sequence[str], axis: Any = None) -> Any:
+    """Plot which sources make the same errors, as a heat map.
 
-    Sources are on a circle, dependent ones near each other. A blue line is a pair that agrees more often than
-    the truth explains, an orange line one that agrees less often; thicker lines are stronger.
+    Bright pairs agree more often than the truth explains. Dependent sources are next to each other.
 
     Parameters
     ----------
     correlations : array of shape (m, m)
-        Correlations of the votes given the truth, as ``fs.analysis.dependence_given_truth`` returns them; 0
-        or NaN for none.
+        Correlations of the votes given the truth, as ``fs.analysis.dependence_given_truth`` returns them;
+        NaN if unknown.
     names : sequence of m str
     axis : matplotlib axes, optional
-    least : float, default=0.1
-        Weakest correlation to show.
-    most : int, default=30
-        Number of lines to show, the strongest first.
 
     Returns
     -------
@@ -211,10 +198,10 @@ def plot_dependence(
     >>> found = fs.analysis.dependence_given_truth(sample.votes, sample.y)
     >>> axis = fs.plot.plot_dependence(found, sample.votes.source_names)
     """
-    values, m = np.nan_to_num(np.asarray(correlations, np.float64)), len(names)
+    values, m = np.asarray(correlations, np.float64), len(names)
     if values.shape != (m, m):
         raise OptionError(f"`correlations` must have shape ({m}, {m}) for {m} names; got {values.shape}.")
-    return draw_circle(values, names, axis, least=least, most=most)
+    return draw_heat_map(build.dependence_chart(values, names), axis)
 
 
 def plot_posteriors(

@@ -12,7 +12,7 @@ from typing import Any
 _INVISIBLE = {"Cc", "Cf", "Cs"}
 # Joiners keep emoji and some scripts together; line breaks and tabs are harmless.
 _HARMLESS = {"\u200c", "\u200d", "\n", "\t"}
-_LONGEST_NAME = 60
+LONGEST_NAME = 60
 # More accents on one letter than any language uses would cover the lines around it.
 _ACCENT = r"[\u0300-\u036f\u0483-\u0489\u1ab0-\u1aff\u1dc0-\u1dff\u20d0-\u20ff\ufe20-\ufe2f]"
 _ACCENTS = re.compile(f"({_ACCENT}{{2}}){_ACCENT}+")
@@ -36,12 +36,12 @@ def escape_text(value: Any, most: int = 500) -> str:
     return escape(_show_invisible(text[:most]) + more)
 
 
-def escape_name(value: Any, most: int = _LONGEST_NAME) -> str:
+def escape_name(value: Any, most: int = LONGEST_NAME) -> str:
     """Return a name as HTML on one line, shortened in the middle if it is long."""
     return escape(shorten(value, most))
 
 
-def shorten(value: Any, most: int = _LONGEST_NAME) -> str:
+def shorten(value: Any, most: int = LONGEST_NAME) -> str:
     """Return a name on one line, shortened in the middle if it is long. The result is not HTML.
 
     >>> shorten("a very long name of a source", 16)

@@ -2,13 +2,11 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
-
 from flyingsquid._values import format_count
 from flyingsquid._version import __version__
-from flyingsquid.analysis.sentences import Findings, Ranking, Sentence, describe, describe_balance, fit_of
+from flyingsquid.analysis.sentences import Sentence, describe, describe_balance, fit_of
 from flyingsquid.models import MajorityVote
-from flyingsquid.reports.escape import escape_text, shorten
+from flyingsquid.reports.escape import LONGEST_NAME, escape_text, shorten
 from flyingsquid.reports.page import Section
 from flyingsquid.reports.study import Study
 
@@ -17,7 +15,7 @@ _ALERT = ' class="alert"'
 
 def summary_section(study: Study) -> Section:
     """Return the findings as sentences, and tiles with the most important numbers."""
-    first, *others = describe(_with_short_names(study.findings))
+    first, *others = describe(study.findings)
     body = f'<p class="lead">{escape_text(first.text, 1_000)}</p>'
     if study.failure:
         body += (
@@ -27,7 +25,8 @@ def summary_section(study: Study) -> Section:
     warnings = [Sentence(text, is_alert=True) for text in study.warnings]
     others += _about_features(study)
     sentences = "".join(
-        f"<li{_ALERT * s.is_alert}>{escape_text(s.text, 1_200)}</li>" for s in (*warnings, *others)
+        f"<li{_ALERT * s.is_alert}>{escape_text(_with_short_names(s.text, study), 1_200)}</li>"
+        for s in (*warnings, *others)
     )
     if sentences:
         body += f'<ul class="words">{sentences}</ul>'
@@ -44,31 +43,12 @@ def _about_features(study: Study) -> list[Sentence]:
     return [Sentence(f"{text[0].upper()}{text[1:]}. Labels on this page are those of {basis}.")]
 
 
-def _with_short_names(found: Findings) -> Findings:
-    """Return the same findings with source names that fit into a sentence."""
-
-    def short(names: tuple[str, ...]) -> tuple[str, ...]:
-        return tuple(map(shorten, names))
-
-    def rank(ranking: Ranking | None) -> Ranking | None:
-        return ranking and replace(ranking, names=short(ranking.names), similar=short(ranking.similar))
-
-    return replace(
-        found,
-        strongest=rank(found.strongest),
-        weakest=rank(found.weakest),
-        dependent=tuple(
-            replace(pair, first=shorten(pair.first), second=shorten(pair.second)) for pair in found.dependent
-        ),
-        worse_than_chance=short(found.worse_than_chance),
-        near_chance=short(found.near_chance),
-        one_sided=short(found.one_sided),
-        silent=short(found.silent),
-        duplicates=tuple(map(short, found.duplicates)),
-        missing=tuple(
-            (reason, count, shorten(source), times) for reason, count, source, times in found.missing
-        ),
-    )
+def _with_short_names(text: str, study: Study) -> str:
+    """Return a sentence in which long source names are shortened."""
+    long = (name for name in study.names if len(name) > LONGEST_NAME or not name.isprintable())
+    for name in sorted(long, key=len, reverse=True):
+        text = text.replace(name, shorten(name))
+    return text
 
 
 def _tiles(study: Study) -> str:
