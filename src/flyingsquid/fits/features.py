@@ -137,7 +137,11 @@ class FeatureFit(Fit):
         return self.base.source_groups
 
     def diagnose(self, moments: Moments) -> Diagnostics:
-        return replace(self.base.diagnose(moments), reason=self.reason, features=self.effect)
+        found = replace(self.base.diagnose(moments), reason=self.reason, features=self.effect)
+        if not self.effect.is_used:
+            return found
+        verdict = replace(found.verdict, text=f"Votes without features: {found.verdict.text}")
+        return replace(found, verdict=verdict)
 
     def own_diagnostics(self, moments: Moments) -> Diagnostics:
         return self.diagnose(moments)
