@@ -110,7 +110,7 @@ def gold_file(options: dict[str, Any]) -> str | None:
     if gold is None or os.path.isfile(gold):
         return gold
     if os.path.splitext(gold)[1] in (".csv", ".tsv", ".json", ".jsonl", ".parquet", ".arrow"):
-        raise click.BadParameter(f"File {gold!r} does not exist.", param_hint="--gold")
+        raise click.BadParameter(f"File {format_value(gold)} does not exist.", param_hint="--gold")
     return None
 
 
