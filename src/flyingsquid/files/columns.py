@@ -295,8 +295,8 @@ class DistinctIds:
                 if hash(plain) in suspects or plain in suspects:
                     if plain in seen:
                         raise VoteFileError(
-                            f"Item identifiers must be unique; {format_value(plain)} occurs again on row "
-                            f"{row}.",
+                            f"Item identifiers must be unique; {format_value(plain)} occurs again in "
+                            f"row {row + 1:,} of the items.",
                             hints=[_NO_ITEM],
                         )
                     seen.add(plain)
