@@ -125,3 +125,10 @@ def test_bad_groups_are_refused(folder):
     write_csv(folder / "blank.csv", ["id", "system", "a"], [["m1", "", "ham"], ["m2", "x", "spam"]])
     write_csv(folder / "few.csv", ["id", "gold"], [["m1", "ham"]])
     assert "'m1'" in run("rate", "blank.csv", "--gold", "few.csv", "--by", "system", code=1)
+
+
+def test_messages_about_files_of_gold_labels(folder):
+    words = ("rate", "votes.csv", "--gold")
+    assert "--gold: File 'absent.csv' does not exist" in run(*words, "absent.csv", code=2)
+    write_csv(folder / "other.csv", ["number", "gold"], [["1", "spam"]])
+    assert "a column 'id'; its columns are 'number', 'gold'" in run(*words, "other.csv", code=1)

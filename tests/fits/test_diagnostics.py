@@ -247,3 +247,11 @@ def test_a_class_balance_that_does_not_fit_the_votes_is_a_doubt(graph, given, ki
     verdict = fs.LabelModel(graph, method="triplet", class_balance=given).fit(votes).diagnostics_.verdict
     assert verdict.kind == kind
     assert ("class balance" in str(verdict)) == (given is None)
+
+
+def test_a_class_without_votes_does_not_make_sources_look_random():
+    rng = np.random.default_rng(0)
+    y = rng.integers(0, 2, 500)
+    votes = np.where(rng.random((500, 5)) < [0.9, 0.8, 0.75, 0.65, 0.5], y[:, None], 1 - y[:, None])
+    for n_classes in (2, 3):
+        assert fs.LabelModel(n_classes=n_classes).fit(votes).diagnostics_.useless == ("source 4",)

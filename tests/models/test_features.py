@@ -49,6 +49,21 @@ def test_votes_alone_are_labeled_as_without_features(case):
     assert model.method_ == plain.method_
 
 
+def test_the_verdict_is_about_votes_without_features(case):
+    model, _, votes, _ = case
+    plain = fs.LabelModel(n_classes=len(model.classes_)).fit(votes).diagnostics_.verdict
+    assert str(model.diagnostics_.verdict) == f"Votes without features: {plain}"
+    assert model.diagnostics_.verdict.kind == plain.kind
+
+
+def test_constant_features_have_no_effect(case):
+    model, _, votes, _ = case
+    same = np.ones((len(votes), 2))
+    constant = fs.LabelModel(n_classes=len(model.classes_)).fit(votes, features=same)
+    np.testing.assert_array_equal(constant.predict_proba(votes, features=same), model.predict_proba(votes))
+    assert "without features" not in str(constant.diagnostics_.verdict)
+
+
 def test_items_without_features_fall_back_to_votes(case):
     model, features, votes, _ = case
     missing = features.copy()

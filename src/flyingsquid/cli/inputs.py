@@ -295,7 +295,7 @@ def gold_of_file(path: str, chunk: VoteChunk, file: VoteFile) -> NDArray[np.int6
     """Return the codes of gold labels in a file with identifiers and labels, shape (n,); -1 if unknown."""
     records = read_records(path)
     if not records or not isinstance(records[0], dict):
-        raise VoteFileError("The file must have a column of gold labels.", path=path)
+        raise VoteFileError("The file must have rows with a column of gold labels.", path=path)
     label = _label_column(list(records[0]), file.item_name or ID_NAME, path)
     codes = {str(each): code for code, each in enumerate(file.classes)}
     gold = np.full(len(chunk.ids), -1, np.int64)
@@ -340,12 +340,17 @@ def cells_by_item(
     if item is None and ID_NAME in records[0] and not complete:
         item = ID_NAME
     if item is None or item not in records[0]:
-        if len(records) != file.n_items or item is not None:
-            needed = (
-                f"a column {format_value(item)}" if item is not None else format_count(file.n_items, "row")
-            )
+        if item is not None:
             raise VoteFileError(
-                f"The file must have {needed}; it has {format_count(len(records), 'row')}.", path=path
+                f"The file must have a column {format_value(item)}; its columns are "
+                f"{format_list(list(records[0]))}.",
+                path=path,
+            )
+        if len(records) != file.n_items:
+            raise VoteFileError(
+                f"The file must have {format_count(file.n_items, 'row')}; it has "
+                f"{format_count(len(records), 'row')}.",
+                path=path,
             )
         return [record.get(column) for record in records]
     ids = [str(each) for each in chunk.ids]

@@ -97,7 +97,11 @@ def reading_options(command: Command) -> Command:
 def gold_file(options: dict[str, Any]) -> str | None:
     """Return the path if ``--gold`` names a file, None if it names a column."""
     gold: str | None = options.get("gold")
-    return gold if gold is not None and os.path.isfile(gold) else None
+    if gold is None or os.path.isfile(gold):
+        return gold
+    if os.path.splitext(gold)[1] in (".csv", ".tsv", ".json", ".jsonl", ".parquet", ".arrow"):
+        raise click.BadParameter(f"File {format_value(gold)} does not exist.", param_hint="--gold")
+    return None
 
 
 def open_file(votes: str, options: dict[str, Any], *, model: Any = None) -> VoteFile:

@@ -351,7 +351,7 @@ def _infer_classes(votes: list[Any], survey: Survey, find: Find, notes: list[Not
     if fraction is not None and first.keys() <= {"fraction", "integer"}:
         raise VoteFileError(
             f"Votes must be classes; got the score {format_value(fraction)} ({find(fraction)}). "
-            "Votes.from_scores reads scores.",
+            "ScoreModel and `flyingsquid score` combine scores; Votes.from_scores converts them to classes.",
             hints=[CHOOSE_SOURCES],
         )
     if "other" in first:
@@ -437,4 +437,5 @@ def _notes_on_missing(survey: Survey, options: ParseOptions) -> list[Note]:
     others = (v for v in texts if v not in words)
     if survey.plain_text and any(classify(v, plain_text=True)[0] == "string" for v in others):
         words += [v for v in texts if v.strip() == "-1"]
-    return [Note(f"{format_list(words)} is read as 'no vote'.", (_DECLARE_CLASSES,))] if words else []
+    verb = "is" if len(words) == 1 else "are"
+    return [Note(f"{format_list(words)} {verb} read as 'no vote'.", (_DECLARE_CLASSES,))] if words else []

@@ -242,7 +242,8 @@ def require_distinct(read: Callable[[], Iterable[Any]]) -> None:
         if hash(value) in suspects or value in suspects:
             if value in seen:
                 raise VoteFileError(
-                    f"Item identifiers must be unique; {format_value(value)} occurs again on row {row}.",
+                    f"Item identifiers must be unique; {format_value(value)} occurs again in row "
+                    f"{row + 1:,} of the items.",
                     hints=[_NO_ITEM],
                 )
             seen.add(value)

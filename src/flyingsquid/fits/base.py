@@ -287,7 +287,10 @@ class Fit(ABC):
         found = self.assessment.diagnose(self, moments)
         if self.by_features is None:
             return found
-        return replace(found, reason=self.reason, features=self.by_features.effect)
+        effect, verdict = self.by_features.effect, found.verdict
+        if effect.is_used:
+            verdict = replace(verdict, text=f"Votes without features: {verdict.text}")
+        return replace(found, reason=self.reason, features=effect, verdict=verdict)
 
     @abstractmethod
     def own_diagnostics(self, moments: Moments) -> Diagnostics:

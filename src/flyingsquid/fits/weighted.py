@@ -193,9 +193,13 @@ class WeightedFit(Fit):
         names, test = moments.source_names, _test_independence(moments)
         # A source is useless or adversarial by how well it tells the classes apart. How often it is right
         # depends on the class balance too, which sources of mostly one class miss.
-        skill, error = balanced_accuracies(self.confusion, self.class_balance[0], float(moments.n_items))
-        chance, reach = 1 / moments.n_classes, NORMAL_95 * np.nan_to_num(error, nan=np.inf)
-        several = (np.asarray(moments.vote_counts) > 0).sum(axis=1) > 1
+        # No source can be right about a class that nobody votes for.
+        has_votes = np.asarray(moments.vote_counts) > 0
+        voted = np.flatnonzero(has_votes.any(axis=0))
+        n_items = float(moments.n_items)
+        skill, error = balanced_accuracies(self.confusion, self.class_balance[0], n_items, voted)
+        chance, reach = 1 / len(voted), NORMAL_95 * np.nan_to_num(error, nan=np.inf)
+        several = has_votes.sum(axis=1) > 1
         return replace(
             self._without_triplets(moments, self._verdict(moments, test)),
             identical=names_in_groups(names, self.groups),
@@ -382,7 +386,7 @@ def _item_scores(mixture: Mixture, ratio: float) -> ItemScores:
 
 
 def balanced_accuracies(
-    tables: Array | ConfusionTables, balance: Array, n_items: float
+    tables: Array | ConfusionTables, balance: Array, n_items: float, classes: NDArray[Any] | None = None
 ) -> tuple[Array, Array]:
     """Return the balanced accuracy of each source, and its standard error.
 
@@ -396,6 +400,8 @@ def balanced_accuracies(
     balance : array of shape (K,)
     n_items : float
         How many items were fitted.
+    classes : integer array, optional
+        Codes of the classes to average over; all by default.
 
     Returns
     -------
@@ -409,12 +415,13 @@ def balanced_accuracies(
     (array([0.75, 0.5 ]), array([0.041, 0.041]))
     """
     whole = ConfusionTables.of(tables)
-    right, voting = whole.right(), whole.voting()
-    cast = voting * balance * n_items
+    right, cast = whole.right(), whole.voting() * balance * n_items
+    if classes is not None:
+        right, cast = right[:, classes], cast[:, classes]
     # One vote each way, so that two votes of one kind are not taken for certainty.
     share = (right * cast + 1) / (cast + 2)
     variance = share * (1 - share) / np.maximum(cast, 1.0)
-    return right.mean(axis=1), np.sqrt(variance.sum(axis=1)) / len(balance)
+    return right.mean(axis=1), np.sqrt(variance.sum(axis=1)) / right.shape[1]
 
 
 def _test_independence(moments: Moments) -> FitTest | None:

@@ -118,8 +118,10 @@ def to_evidence(predicted: Array, balance: Array, slope: float) -> Array:
            [ 0.  ,  0.  ]])
     """
     share = np.maximum(balance + (predicted - balance) / slope, 0.0)
-    share /= share.sum(axis=1, keepdims=True)
-    return np.asarray(np.log((share + _SMOOTHING) / (balance + _SMOOTHING)))
+    total = share.sum(axis=1, keepdims=True)
+    share /= np.where(total > 0, total, 1.0)
+    # If all items have the same features, they are in one fold, and a regression on no items predicts 0.
+    return np.where(total > 0, np.log((share + _SMOOTHING) / (balance + _SMOOTHING)), 0.0)
 
 
 def combine(posterior: Array, adds: Array) -> Array:

@@ -102,7 +102,7 @@ def join_by_item(values: Any, ids: Sequence[Any] | None, n_items: int, what: str
     if unknown:
         raise VotesError(
             f"`{what}` must have identifiers of items in `votes`, such as {format_list(ids, 2)}; got "
-            f"{len(unknown):,} others: {format_list(unknown, 3)}.",
+            f"{format_count(len(unknown), 'other')}: {format_list(unknown, 3)}.",
             parameter=what,
         )
     joined: list[Any] = [None] * n_items
