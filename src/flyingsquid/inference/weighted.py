@@ -170,11 +170,7 @@ def table_posterior(cast: OneHot | PatternGrid, term: TableTerm, one_sided: NDAr
         odds = cast @ (term.logs[:, 1] - term.logs[:, 0]).T.ravel()
         odds += np.log(term.balance[1]) - np.log(term.balance[0])
         return np.stack([expit(-odds), expit(odds)], axis=1)
-    scores = table_scores(cast, term, one_sided)
-    scores -= row_tops(scores)
-    np.exp(scores, out=scores)
-    scores /= row_sums(scores)
-    return scores
+    return to_probabilities(table_scores(cast, term, one_sided))
 
 
 def table_scores(cast: OneHot | PatternGrid, term: TableTerm, one_sided: NDArray[np.bool_]) -> Array:
@@ -201,6 +197,14 @@ def best_class(labels: Array) -> Array:
     """Return hard labels, divided equally between tied classes, shape (n, K)."""
     best = (labels >= row_tops(labels) - 1e-9).astype(np.float64)
     return np.asarray(best / row_sums(best))
+
+
+def to_probabilities(scores: Array) -> Array:
+    """Turn log probabilities, up to a constant for each item, into probabilities, in place, (n, K)."""
+    scores -= row_tops(scores)
+    np.exp(scores, out=scores)
+    scores /= row_sums(scores)
+    return scores
 
 
 def row_sums(values: Array) -> Array:
