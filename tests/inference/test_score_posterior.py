@@ -7,7 +7,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from flyingsquid.inference.scores import level_evidence, normalized, posterior, probability_best
+from flyingsquid.inference.scores import level_evidence, posterior, probability_best
+from flyingsquid.inference.weighted import to_probabilities
 
 
 def dense_posterior(z, loadings, noise):
@@ -80,4 +81,4 @@ def test_cells_of_a_scale_have_probability_one_together():
 
 def test_missing_scores_are_no_evidence():
     evidence = level_evidence(np.array([[-1, -1]]), np.ones((3, 2)), np.ones(2), np.array([0.0, 1.0]))
-    np.testing.assert_allclose(normalized(evidence), 1 / 3)
+    np.testing.assert_allclose(to_probabilities(evidence), 1 / 3)

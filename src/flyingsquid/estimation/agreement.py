@@ -19,6 +19,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from flyingsquid.estimation.gold import ManyGold
+from flyingsquid.inference.weighted import to_probabilities
 from flyingsquid.moments import Moments, SparseTables, VotesByClass
 from flyingsquid.votes import Votes
 from flyingsquid.votes.codes import OneHot
@@ -201,7 +202,4 @@ def set_gold(posterior: Array, known: NDArray[Any]) -> None:
 def _posterior(cast: OneHot, tables: Array, balance: Array) -> Array:
     """Return P(Y = k | votes), shape (n, K), for one-hot votes."""
     logs = np.log(tables).transpose(2, 0, 1).reshape(-1, tables.shape[1])  # (K m, K): vote and source, truth
-    scores = cast @ logs + np.log(balance)
-    scores -= scores.max(axis=1, keepdims=True)
-    np.exp(scores, out=scores)
-    return np.asarray(scores / scores.sum(axis=1, keepdims=True))
+    return to_probabilities(cast @ logs + np.log(balance))

@@ -59,7 +59,7 @@ def fit_rank_one(covariance: Array, weights: Array, start: Array, tolerance: flo
         strength = weights @ b**2
         update = np.divide(pull @ b, strength, out=np.zeros_like(b), where=strength > 0)
         b = (b + update) / 2
-        if np.abs(update - b).max() <= tolerance * np.abs(b).max():
+        if tolerance and np.abs(update - b).max() <= tolerance * np.abs(b).max():
             return b
     loss = _loss(covariance, weights, b)
     for _ in range(_NEWTON_STEPS):

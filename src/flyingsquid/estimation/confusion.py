@@ -199,9 +199,10 @@ def fit_many(
         else:
             settled = given
         return ManyFit(settled, note, ConfusionTables.of(tables), silent, given is None)
-    settled = given
-    if settled is None:
+    if given is None:
         settled, note = _default_balance(moments, method, gold)
+    else:
+        settled = given
     if screen is not None:
         tables = fit_one_vs_rest(moments, settled, method=method, screen=screen)
         return ManyFit(settled, note, ConfusionTables.of(tables), silent)

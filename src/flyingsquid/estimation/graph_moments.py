@@ -13,6 +13,7 @@ from flyingsquid.estimation.agreement import PRIOR_VOTES, prior_table
 from flyingsquid.estimation.task_pairs import LARGEST_ERROR, TaskPair, fit_margins
 from flyingsquid.estimation.units import UnitTable, reconcile_units
 from flyingsquid.graph import DependencyGraph
+from flyingsquid.inference.weighted import to_probabilities
 from flyingsquid.moments import Moments
 from flyingsquid.votes.codes import Codes, dense_codes
 from flyingsquid.votes.patterns import all_patterns, packed_chunks
@@ -212,8 +213,7 @@ def _one_by_one(single: Array, balance: Array) -> Array:
     for column, table in enumerate(single):
         # No vote, -1, reads the last column. Impossible votes get a small probability.
         scores += np.log(np.maximum(table, _NEXT_TO_NOTHING)).T[patterns[:, column]]
-    scores = np.exp(scores - scores.max(axis=1, keepdims=True))
-    return np.asarray(scores / scores.sum(axis=1, keepdims=True))
+    return to_probabilities(scores)
 
 
 # For a detector with fewer errors than this, persistence is not estimated.

@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from flyingsquid.inference.weighted import EVEN_VOTE, row_sums, row_tops
+from flyingsquid.inference.weighted import EVEN_VOTE, to_probabilities
 from flyingsquid.votes.codes import OneHot
 from flyingsquid.votes.grid import PatternGrid
 
@@ -49,15 +49,12 @@ class Correction:
         scores += self.intercepts + cast.class_sums(self.weights)
         if self.confusion is not None:
             scores += mean_votes(counts) @ self.confusion
-        scores -= row_tops(scores)
-        np.exp(scores, out=scores)
-        return np.asarray(scores / row_sums(scores))
+        return to_probabilities(scores)
 
     def without_votes(self, labels: Array) -> Array:
         """Return the corrected posterior of an item without votes, shape (K,)."""
         scores = self.of_posterior * log_probabilities(labels) + self.intercepts
-        odds = np.exp(scores - scores.max())
-        return np.asarray(odds / odds.sum())
+        return to_probabilities(scores[None])[0]
 
     def parts(self, codes: NDArray[Any], base: Array, best: int, second: int) -> Array:
         """Return the contribution of each of s votes to the log odds of two classes, shape (s,).

@@ -7,6 +7,7 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
+from flyingsquid.inference.weighted import to_probabilities
 from flyingsquid.votes.features import Features
 
 Array = NDArray[np.float64]
@@ -130,13 +131,10 @@ def combine(posterior: Array, adds: Array) -> Array:
     >>> combine(np.array([[0.5, 0.5]]), np.array([[0.0, np.log(3)]]))
     array([[0.25, 0.75]])
     """
-    logs = np.log(np.maximum(posterior, _LEAST)) + adds
-    logs -= logs.max(axis=1, keepdims=True)
-    np.exp(logs, out=logs)
-    logs /= logs.sum(axis=1, keepdims=True)
+    combined = to_probabilities(np.log(np.maximum(posterior, _LEAST)) + adds)
     unchanged = ~adds.any(axis=1)
-    logs[unchanged] = posterior[unchanged]
-    return logs
+    combined[unchanged] = posterior[unchanged]
+    return combined
 
 
 def standardized(rows: Array, means: Array, scales: Array) -> Array:

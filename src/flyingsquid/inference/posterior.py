@@ -7,6 +7,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from flyingsquid.inference.weighted import to_probabilities
 from flyingsquid.kernels import kernels_for
 from flyingsquid.kernels.dispatch import binary_labels
 from flyingsquid.moments import DenseLogs, VoteLogs
@@ -86,10 +87,7 @@ def class_posterior(codes: Codes, prior: Array, logs: Array | VoteLogs) -> Array
     """Return P(Y = k | votes), shape (n, 1, K), the middle axis is the task; ``prior`` has shape (K,)."""
     scores = class_evidence(codes, logs)
     scores += np.log(prior)
-    scores -= scores.max(axis=1, keepdims=True)
-    np.exp(scores, out=scores)
-    scores /= scores.sum(axis=1, keepdims=True)
-    return scores[:, None, :]
+    return to_probabilities(scores)[:, None, :]
 
 
 # ---------------------------------------------------------------------- vote shares

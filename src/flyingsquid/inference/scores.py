@@ -86,12 +86,6 @@ def level_evidence(cells: NDArray[np.intp], expected: Array, noise: Array, edges
     return evidence
 
 
-def normalized(evidence: Array) -> Array:
-    """Return probabilities from log evidence, with equal prior probabilities."""
-    shares = np.exp(evidence - evidence.max(axis=1, keepdims=True))
-    return np.asarray(shares / shares.sum(axis=1, keepdims=True))
-
-
 def probability_best(means: Array, variances: Array) -> Array:
     """Return the probability of each of c independent Gaussian variables to be the largest, shape (g, c).
 

@@ -16,6 +16,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from flyingsquid.inference.weighted import to_probabilities
+
 Array = NDArray[np.float64]
 Index = NDArray[np.intp]
 # Sequences up to this length are not cut: a step costs little more for a few rows than for one.
@@ -199,14 +201,13 @@ def combine_rows(
     array([[0.1, 0.9],
            [0.5, 0.5]])
     """
-    scores = alone
+    scores = alone.copy()
     if share > 0:
         posterior, _ = forward_backward(temper * shared, lengths, prior, transition)
         with np.errstate(divide="ignore"):  # a posterior that underflows stays 0
             message = np.log(posterior) - temper * shared - np.log(prior)
-        scores = alone + share * message
-    labels = np.exp(scores - scores.max(axis=1, keepdims=True))
-    return np.asarray(labels / labels.sum(axis=1, keepdims=True))
+        scores += share * message
+    return to_probabilities(scores)
 
 
 def _stored(evidence: Array, blocks: Blocks) -> Array:

@@ -177,11 +177,7 @@ def table_posterior(
     if len(term.balance) == 2:
         odds = table_log_odds(cast, term, of_one_sided)
         return np.stack([expit(-odds), expit(odds)], axis=1)
-    scores = table_scores(cast, term, of_one_sided)
-    scores -= row_tops(scores)
-    np.exp(scores, out=scores)
-    scores /= row_sums(scores)
-    return scores
+    return to_probabilities(table_scores(cast, term, of_one_sided))
 
 
 def table_log_odds(cast: OneHot | PatternGrid, term: TableTerm, of_one_sided: Array | None) -> Array:
@@ -226,6 +222,14 @@ def best_class(labels: Array) -> Array:
     """Return hard labels, divided equally between tied classes, shape (n, K)."""
     best = (labels >= row_tops(labels) - 1e-9).astype(np.float64)
     return np.asarray(best / row_sums(best))
+
+
+def to_probabilities(scores: Array) -> Array:
+    """Turn log probabilities, up to a constant for each item, into probabilities, in place, (n, K)."""
+    scores -= row_tops(scores)
+    np.exp(scores, out=scores)
+    scores /= row_sums(scores)
+    return scores
 
 
 def row_sums(values: Array) -> Array:

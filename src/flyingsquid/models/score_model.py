@@ -20,7 +20,8 @@ from flyingsquid.files.fields import OBJECT, TEXT, Field, check_fields, finite, 
 from flyingsquid.files.score_files import read_score_file
 from flyingsquid.files.state import State, write_state
 from flyingsquid.fits.diagnostics import format_names, names_in
-from flyingsquid.inference.scores import level_evidence, normalized, posterior, probability_best
+from flyingsquid.inference.scores import level_evidence, posterior, probability_best
+from flyingsquid.inference.weighted import to_probabilities
 from flyingsquid.models._estimator import Estimator, not_fitted
 from flyingsquid.models.best_of import BestOf, group_rows
 from flyingsquid.moments.scores import KIND as SUMS
@@ -363,7 +364,7 @@ class ScoreModel(Estimator):
         cells = np.where(np.isnan(scores), -1, np.searchsorted(edges, scores, side="left"))
         expected = units.center + units.bias + units.scale * (levels[:, None] - units.center)
         noise = fit.spreads * np.sqrt(np.maximum(1 - fit.loadings**2, fit.noise))
-        return normalized(level_evidence(cells, expected[:, usable], noise[usable], edges))
+        return to_probabilities(level_evidence(cells, expected[:, usable], noise[usable], edges))
 
     # ------------------------------------------------------------------ fitted attributes
 

@@ -34,7 +34,6 @@ from flyingsquid.estimation.graph_fit import fit_graph
 from flyingsquid.estimation.independence import FitTest, independence_of, independence_test
 from flyingsquid.estimation.intervals import intervals_around
 from flyingsquid.estimation.normal import NORMAL_95
-from flyingsquid.estimation.sources import Separation
 from flyingsquid.estimation.symmetric import SYMMETRIC
 from flyingsquid.estimation.units import LARGEST_SYSTEM
 from flyingsquid.exceptions import GraphError, OptionError
@@ -280,7 +279,7 @@ def _fit_single_task(data: FitData, options: Options) -> BinaryTasks:
     moments = data.moments
     every, balance = tuple(range(moments.n_sources)), data.balance.tasks[0]
     gold = None if data.gold_by_task is None else data.gold_by_task[0]
-    evidence = Evidence(moments, data.votes, data.weights, gold, Separation.independent(len(every)))
+    evidence = Evidence(moments, data.votes, data.weights, gold)
     voting = np.count_nonzero(moments.vote_counts.sum(axis=1) > 0)
     if voting < 3 and options.method in SYMMETRIC and options.method != "marginal" and is_imbalanced(balance):
         # An imbalanced class balance takes the place of a third source.
