@@ -76,14 +76,13 @@ def format_value(value: Any, most: int = 80) -> str:
     return text if len(text) <= most else f"{text[: most - 3]}..."
 
 
-def option_error(name: str, constraint: str, value: Any, advice: str = "") -> OptionError:
-    """Return the error for an invalid option; ``advice`` is a sentence that follows.
+def option_error(name: str, constraint: str, value: Any) -> OptionError:
+    """Return the error for an invalid option.
 
     >>> print(option_error("n_bins", "an integer >= 2", 1))
     `n_bins` must be an integer >= 2; got 1.
     """
-    message = f"`{name}` must be {constraint}; got {format_value(value)}.{advice and ' '}{advice}"
-    return OptionError(message, parameter=name)
+    return OptionError(f"`{name}` must be {constraint}; got {format_value(value)}.", parameter=name)
 
 
 def format_list(labels: Sequence[Any], most: int = 6) -> str:

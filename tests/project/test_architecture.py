@@ -16,9 +16,9 @@ SRC = ROOT / "src" / "flyingsquid"
 LAYERS = {
     "_version": 0,
     "_limits": 0,
-    "_values": 0,
     "_registry": 0,
     "exceptions": 0,
+    "_values": 1,
     "kernels": 1,
     "_progress": 2,
     "_random": 2,

@@ -15,8 +15,8 @@ from flyingsquid.graph import DependencyGraph
 from flyingsquid.moments import ChunkCounts
 from flyingsquid.votes import ABSTAIN, Votes, as_votes, gold_items
 from flyingsquid.votes.arguments import item_ids
-from flyingsquid.votes.codes import Label, require_same
-from flyingsquid.votes.encode import Convention, encode, plain_number, read_array
+from flyingsquid.votes.codes import Label, read_array, require_same
+from flyingsquid.votes.encode import Convention, encode, plain_number
 from flyingsquid.votes.frames import is_frame, open_table
 from flyingsquid.votes.gold_items import LabeledRows
 from flyingsquid.votes.reading import is_empty

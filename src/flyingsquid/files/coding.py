@@ -41,11 +41,6 @@ class ParseOptions:
     reasons: Mapping[str, int] = field(default_factory=dict)
     normalize: bool = False
 
-    @property
-    def is_standard(self) -> bool:
-        """Return whether the user declared neither the classes nor values for "no vote"."""
-        return self.classes is None and not self.abstain and not self.signed
-
     @classmethod
     def read(
         cls,

@@ -107,7 +107,9 @@ def assign_roles(names: Sequence[str], spec: ColumnSpec, first: Sequence[Sequenc
             raise VoteFileError(
                 f"No column is named {format_value(name)}; the columns are {format_list(names)}."
             )
-    long = _long_columns(names, spec)
+    long = spec.long
+    if long is None and spec.form != "wide" and spec.sources is None:
+        long = find_long_columns(names, spec.item if isinstance(spec.item, str) else None)
     if spec.form == "long" and long is None:
         raise VoteFileError(
             f"The item, source and label columns cannot be inferred from their names: {format_list(names)}.",
@@ -145,14 +147,6 @@ def free_text_error(name: str, distinct: int, rows: int) -> VoteFileError:
         "probably not a source.",
         hints=[Hint("ignore", "to leave it out", [name]), CHOOSE_SOURCES],
     )
-
-
-def _long_columns(names: Sequence[str], spec: ColumnSpec) -> tuple[str, ...] | None:
-    if spec.long is not None:
-        return spec.long
-    if spec.form == "wide" or spec.sources is not None:
-        return None
-    return find_long_columns(names, spec.item if isinstance(spec.item, str) else None)
 
 
 def _wide_roles(names: Sequence[str], spec: ColumnSpec, first: Sequence[Sequence[Any]] | None) -> Roles:

@@ -72,11 +72,11 @@ def optional(field: Field) -> Field:
     return Field(f"{field.must} or null", lambda value: value is None or field.test(value))
 
 
-def list_of(field: Field, least: int = 0, most: int = _LARGEST) -> Field:
+def list_of(field: Field, least: int = 0) -> Field:
     """Return a field of lists whose entries all satisfy one field."""
 
     def test(value: Any) -> bool:
-        return type(value) is list and least <= len(value) <= most and all(map(field.test, value))
+        return type(value) is list and least <= len(value) and all(map(field.test, value))
 
     return Field(f"a list, each entry {field.must}", test)
 

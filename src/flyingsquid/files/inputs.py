@@ -337,7 +337,7 @@ def located(shown: str) -> Iterator[None]:
         raise VoteFileError(f"The file is damaged or unreadable: {one_line(error)}.", path=shown) from error
 
 
-def one_line(error: object, most: int = 300) -> str:
+def one_line(error: object) -> str:
     """Return the message of an error of another library on one line, without a final period."""
     text = " ".join(str(error).split()).rstrip(".") or type(error).__name__
-    return text if len(text) <= most else text[: most - 3] + "..."
+    return text if len(text) <= 300 else text[:297] + "..."

@@ -16,7 +16,7 @@ import sys
 import tempfile
 from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 from pathlib import Path
-from typing import Any, BinaryIO, Self
+from typing import Any, BinaryIO
 
 import numpy as np
 from numpy.typing import NDArray
@@ -202,11 +202,8 @@ def output_format(path: StrPath, declared: str | None, supported: tuple[str, ...
     return found
 
 
-class Writer:
-    """Base class of writers of one format, for use in a ``with`` block around a file that is already open."""
-
-    def __enter__(self) -> Self:
-        return self
+class Writer(contextlib.AbstractContextManager["Writer"]):
+    """Base class of writers of one format, for use in a ``with`` block inside that of the file."""
 
     def __exit__(self, kind: Any, *_: object) -> None:
         (self.close if kind is None else self.drop)()

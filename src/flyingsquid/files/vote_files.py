@@ -156,7 +156,8 @@ class VoteFile:
 
     def read(self) -> VoteChunk:
         """Read all items as one chunk, whose votes have the identifiers of the file as ``items``."""
-        chunk = join_chunks(list(self))
+        chunks = list(self)
+        chunk = chunks[0] if len(chunks) == 1 else join_chunks(chunks)
         return chunk if self.item_name is None else chunk.with_items()
 
     def describe(self) -> str:
@@ -296,8 +297,8 @@ def open_votes(
             raise VoteFileError("The file contains no items.")
         survey = _survey(source, values)
         coding, notes = build_coding(survey, values, lambda value: source.find(value) or "gold labels")
-        checked = values.is_standard and survey.classes is None
-        misreadings = _misreadings(source, coding) if checked else ()
+        is_declared = (values.classes or survey.classes) is not None or values.abstain or values.signed
+        misreadings = () if is_declared else _misreadings(source, coding)
     notes = [*roles.notes, *notes]
     return VoteFile(source, given, found, roles, survey, coding, tuple(notes), misreadings, chunk_rows)
 
@@ -387,8 +388,6 @@ def read_path(votes: Any, classes: Iterable[Label] | None = None) -> Any:
 
 def join_chunks(chunks: list[VoteChunk]) -> VoteChunk:
     """Join the chunks of a file into one."""
-    if len(chunks) == 1:
-        return chunks[0]
     first = chunks[0].votes
     codes = stack_codes([c.votes.codes for c in chunks])
     ids = [np.asarray(c.ids, object) for c in chunks]

@@ -116,7 +116,9 @@ def write_votes(
     long = form == "long" or (form is None and first.votes.is_sparse)
     every = chain([first], chunks)
     if found in TOOLS:
-        text = export_text(found, join_chunks(list(every)), data, probabilities, part)
+        parts = list(every)
+        all_items = parts[0] if len(parts) == 1 else join_chunks(parts)
+        text = export_text(found, all_items, data, probabilities, part)
         with output(path, overwrite=overwrite) as file:
             text_file(file).write(text)
         return

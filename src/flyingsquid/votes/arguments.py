@@ -11,8 +11,8 @@ from numpy.typing import ArrayLike, NDArray
 
 from flyingsquid._values import format_count, format_list, format_value
 from flyingsquid.exceptions import VotesError
-from flyingsquid.votes.codes import ABSTAIN, Label
-from flyingsquid.votes.encode import Convention, as_column, encode, read_array
+from flyingsquid.votes.codes import ABSTAIN, Label, read_array
+from flyingsquid.votes.encode import Convention, as_column, encode
 from flyingsquid.votes.votes import Votes
 
 

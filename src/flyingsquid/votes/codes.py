@@ -58,6 +58,19 @@ def shown_name(names: tuple[str, ...] | None, source: int) -> str:
     return f"source {source}" if names is None else names[source]
 
 
+def read_array(values: Any, what: str, constraint: str) -> NDArray[Any]:
+    """Return user data as an array; raise VotesError if NumPy cannot read it."""
+    if isinstance(values, np.ndarray):
+        return values
+    try:
+        array = np.asanyarray(values)
+        if isinstance(values, (list, tuple)) and array.dtype.kind in "US":
+            return np.array(values, dtype=object)  # numbers and None next to strings became strings
+        return array
+    except Exception as error:  # user objects may raise any exception
+        raise VotesError(f"`{what}` must be {constraint}; reading it failed: {error}") from error
+
+
 def read_names(names: Iterable[str] | None, n_sources: int) -> tuple[str, ...] | None:
     """Return names of sources as a tuple, after checking that they are one distinct string per source."""
     if names is None:
@@ -270,6 +283,16 @@ class Entries(NamedTuple):
     vote: NDArray[np.intp]
 
 
+def sparse_votes(codes: csr_array) -> Entries:
+    """Return the votes in sparse codes, item by item."""
+    voted = codes.data > 0
+    return Entries(
+        rows_of_entries(codes)[voted],
+        codes.indices[voted].astype(np.intp),
+        codes.data[voted].astype(np.intp) - 1,
+    )
+
+
 class OneHot:
     """Votes as zeros and ones: one row per item, one column per class and source.
 
@@ -309,11 +332,8 @@ class OneHot:
         """Convert dense (n, m) or sparse codes; ``repeated`` if a dense copy for many products pays off."""
         n, m = codes.shape
         if isinstance(codes, csr_array):
-            voted = codes.data > 0
-            row, source = rows_of_entries(codes)[voted], codes.indices[voted]
-            vote = codes.data[voted].astype(np.int64) - 1
-            column = vote * m + source
-            matrix = csr_array((np.ones(len(row)), (row, column)), shape=(n, n_classes * m))
+            item, source, vote = sparse_votes(codes)
+            matrix = csr_array((np.ones(len(item)), (item, vote * m + source)), shape=(n, n_classes * m))
             return cls(matrix, n_classes, repeated=repeated)
         # Cells are visited row by row, as they are stored, so that nothing has to be sorted by row.
         voted = codes >= 0

@@ -23,7 +23,15 @@ from flyingsquid._values import (
     plain_value,
 )
 from flyingsquid.exceptions import OptionError, VotesError
-from flyingsquid.votes.codes import ABSTAIN, MOST_CLASSES, REASONS, Label, code_of_reason, smallest_dtype
+from flyingsquid.votes.codes import (
+    ABSTAIN,
+    MOST_CLASSES,
+    REASONS,
+    Label,
+    code_of_reason,
+    read_array,
+    smallest_dtype,
+)
 from flyingsquid.votes.conventions import infer_integer_classes, is_missing_text, normalize_label
 
 
@@ -179,19 +187,6 @@ def in_column(names: Sequence[str] | None) -> Locate:
         return f"row {row}, {source}"
 
     return locate
-
-
-def read_array(values: Any, what: str, constraint: str) -> NDArray[Any]:
-    """Return user data as an array; raise VotesError if NumPy cannot read it."""
-    if isinstance(values, np.ndarray):
-        return values
-    try:
-        array = np.asanyarray(values)
-        if isinstance(values, (list, tuple)) and array.dtype.kind in "US":
-            return np.array(values, dtype=object)  # numbers and None next to strings became strings
-        return array
-    except Exception as error:  # user objects may raise any exception
-        raise VotesError(f"`{what}` must be {constraint}; reading it failed: {error}") from error
 
 
 def as_matrix(values: Any, what: str = "votes") -> NDArray[Any]:

@@ -79,9 +79,8 @@ def read(
     else:
         chosen = _pick(present, columns)
         if item is None:
-            names = [str(name) for name in present]
-            free = [name for j, name in enumerate(names) if j not in chosen]
-            item, _ = find_item_column(names, free, None)
+            free = [str(name) for j, name in enumerate(present) if j not in chosen]
+            item, _ = find_item_column([str(name) for name in present], free, None)
     if convention.classes is None:
         convention = replace(convention, classes=_declared_classes(frame, [present[j] for j in chosen]))
     series, names = _open(table, chosen, "votes")

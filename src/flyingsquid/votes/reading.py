@@ -15,8 +15,8 @@ from flyingsquid._registry import on_cluster
 from flyingsquid._values import can_be_iterated, format_count, format_value, is_null
 from flyingsquid.exceptions import FlyingSquidError, IncompatibleError, OptionError, VotesError
 from flyingsquid.votes import frames
-from flyingsquid.votes.codes import ABSTAIN, Label, read_names, require_same
-from flyingsquid.votes.encode import Convention, read_array
+from flyingsquid.votes.codes import ABSTAIN, Label, read_array, read_names, require_same
+from flyingsquid.votes.encode import Convention
 from flyingsquid.votes.longform import declared_names
 from flyingsquid.votes.votes import Votes
 

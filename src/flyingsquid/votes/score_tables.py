@@ -14,7 +14,7 @@ from flyingsquid._registry import on_cluster
 from flyingsquid._values import format_count, format_list, format_value, is_null
 from flyingsquid.exceptions import IncompatibleError, VotesError
 from flyingsquid.votes import frames
-from flyingsquid.votes.codes import read_names, shown_names
+from flyingsquid.votes.codes import read_array, read_names, shown_names
 from flyingsquid.votes.conventions import (
     ITEM_NAMES,
     SOURCE_NAMES,
@@ -23,7 +23,6 @@ from flyingsquid.votes.conventions import (
     is_item_name,
     is_missing_text,
 )
-from flyingsquid.votes.encode import read_array
 from flyingsquid.votes.scores import score_array
 
 SCORE_NAMES = frozenset({"score", "rating", "value", "points", "grade"})

@@ -303,9 +303,7 @@ def _match(match: re.Pattern[str], name: str, layout: str) -> SourceInfo:
 # ---------------------------------------------------------------------- arrays of answers
 
 
-def panel_sources(
-    shape: tuple[int, ...], judges: Any, orders: Any, repeats: Any = None
-) -> tuple[SourceInfo, ...]:
+def panel_sources(shape: tuple[int, ...], judges: Any, orders: Any) -> tuple[SourceInfo, ...]:
     """Return the sources of an array of shape (n, judges, orders[, repeats]), the last axis fastest."""
     if len(shape) not in (2, 3, 4):
         raise VotesError(
@@ -316,7 +314,7 @@ def panel_sources(
     axes = [
         _axis_names(name, given, size, used=len(shape) > at)
         for at, (name, given, size) in enumerate(
-            zip(("judges", "orders", "repeats"), (judges, orders, repeats), sizes, strict=True), start=1
+            zip(("judges", "orders", "repeats"), (judges, orders, None), sizes, strict=True), start=1
         )
     ]
     return tuple(SourceInfo(str(j), o, r) for j in axes[0] for o in axes[1] for r in axes[2])

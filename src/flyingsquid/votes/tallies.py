@@ -21,6 +21,7 @@ from flyingsquid.votes.codes import (
     Label,
     OneHot,
     rows_of_entries,
+    sparse_votes,
 )
 
 if TYPE_CHECKING:
@@ -164,7 +165,8 @@ def class_sums(codes: Codes, weights: NDArray[Any]) -> Array:
         return sums
     rows = max(1, min(n, _CHUNK_CELLS // m))
     buffer = np.empty((rows, m), weights.dtype)
-    for block in blocks_of(n, rows):
+    for start in range(0, n, rows):
+        block = slice(start, min(n, start + rows))
         chunk: Any = codes[block]
         hot = buffer[: len(chunk)]
         for k in range(n_classes):
@@ -303,16 +305,6 @@ def iter_votes(codes: Codes) -> Iterator[Entries]:
     for rows, chunk in _chunks(codes):
         item, source = np.nonzero(chunk >= 0)
         yield Entries(item + rows.start, source, chunk[item, source].astype(np.intp))
-
-
-def sparse_votes(codes: csr_array) -> Entries:
-    """Return the votes in sparse codes, item by item."""
-    voted = codes.data > 0
-    return Entries(
-        rows_of_entries(codes)[voted],
-        codes.indices[voted].astype(np.intp),
-        codes.data[voted].astype(np.intp) - 1,
-    )
 
 
 def _chunks(codes: NDArray[Any]) -> Iterator[tuple[slice, NDArray[Any]]]:

@@ -21,6 +21,7 @@ from flyingsquid.votes.codes import (
     Label,
     check_codes,
     n_votes_in,
+    read_array,
     read_columns,
     read_names,
     read_rows,
@@ -29,7 +30,7 @@ from flyingsquid.votes.codes import (
     smallest_dtype,
 )
 from flyingsquid.votes.conventions import find_misreadings
-from flyingsquid.votes.encode import Convention, as_matrix, encode, in_column, read_array
+from flyingsquid.votes.encode import Convention, as_matrix, encode, in_column
 from flyingsquid.votes.patterns import DistinctRows, distinct_codes
 from flyingsquid.votes.scores import Bins, Thresholds, read_scores
 from flyingsquid.votes.structure import SourceInfo, Structure, panel_sources, read_structure
