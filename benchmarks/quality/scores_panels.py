@@ -338,7 +338,8 @@ standard error of the difference between `predict` and the median is {error:.3f}
 The last three rows are robust estimates that were tried instead of `predict`: the posterior mean if noise has
 the heavy tails of `predict_class`, the median of scores weighted by `weights_`, and the same model of the
 ranks that each judge assigns. The weighted median reaches the tau-b of the median, with ties. The model of
-ranks is .01 above `predict`, but its estimates have no unit, and it needs all scores at once.
+ranks is .01 above `predict`, but its estimates have no unit, and it needs all scores at once. A one-factor
+model with Student noise, fitted by EM to scores, to ranks or to normal scores, has a tau-b of .55 to .574.
 
 The 95% intervals of items contain the gold rating, moved to the mean and the spread of the estimated truth,
 for {coverage:.0%} of the items. They are intervals of what the judges have in common. An error that

@@ -96,7 +96,7 @@ def test_a_kept_model_labels_the_same_and_other_votes(folder):
     said = label("few.csv", "-o", "few-labels.csv", "--with-model", "kept.fsq").output
     first, second = rows_of("few-labels.csv")
     assert (first["label"], first["n_votes"], second["n_votes"]) == ("ham", "1", "0")
-    assert "1 item has no votes" in said
+    assert "Items without votes (n_votes is 0): 1." in said
     label("few.csv", "-o", "z.csv", "--with-model", "kept.fsq", "--method", "covariance", code=2)
     label("few.csv", "-o", "z.csv", "--with-model", "kept.fsq", "--model", "n.fsq", code=2)
     write_csv(folder / "odd.csv", ["id", "links", "other"], [["x", "spam", "ham"]])

@@ -56,7 +56,7 @@ def test_labels_are_those_of_the_library(folder, name):
     expected = model.predict_proba(votes, features=features)
     np.testing.assert_allclose(read_probabilities("labels.csv"), expected, atol=1e-6)
     assert model.diagnostics_.features.sentence() in said
-    assert "labels are based on features alone" in said
+    assert "Labels are based on features alone." in said
 
 
 def test_files_that_do_not_fit_into_memory_are_read_in_chunks(folder):

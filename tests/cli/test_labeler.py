@@ -12,7 +12,8 @@ from hypothesis import strategies as st
 
 import flyingsquid as fs
 from flyingsquid.analysis import compare_with_majority
-from flyingsquid.cli.labeler import Labeler, clip_length, clips
+from flyingsquid.cli.inputs import clip_length, clips
+from flyingsquid.cli.label import Labeler
 from tests.support.strategies import examples
 
 

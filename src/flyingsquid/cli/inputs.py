@@ -13,7 +13,6 @@ from numpy.typing import NDArray
 
 from flyingsquid._values import format_count, format_list, format_value, is_null
 from flyingsquid.cli.console import Console
-from flyingsquid.cli.labeler import clip_length, clips
 from flyingsquid.cli.options import Chain, ReadLimits, clip_length_of, gold_file, open_file
 from flyingsquid.exceptions import (
     GraphError,
@@ -29,7 +28,7 @@ from flyingsquid.files.vote_files import join_chunks, read_records
 from flyingsquid.graph import DependencyGraph
 from flyingsquid.models import LabelModel, MajorityVote, OnlineLabelModel, SequenceLabelModel, load
 from flyingsquid.solvers import get_solver
-from flyingsquid.votes import VoteChunks
+from flyingsquid.votes import VoteChunks, Votes
 from flyingsquid.votes.conventions import GOLD_NAMES, LABEL_NAMES
 
 # Chunks of a columnar file are kept up to this size, so that they are decoded only once.
@@ -155,6 +154,33 @@ def load_model(path: str | None) -> Any:
     return found
 
 
+def clip_length(model: Any) -> int | None:
+    """Return the number of consecutive rows that a model labels together; None for all rows of a sequence."""
+    if hasattr(model, "transition_"):
+        return None
+    tasks = None if model is None else model.vote_schema_.tasks
+    return 1 if tasks is None else tasks[0]
+
+
+def clips(votes: Votes, length: int, *, complete_only: bool = False) -> Votes:
+    """Turn votes of s sources on rows into votes of ``length * s`` sources on clips of consecutive rows.
+
+    A shorter last clip is filled up with rows without votes, or left out.
+
+    >>> rows = Votes.from_classes([[0, 1], [1, -1], [1, 1]], names=["a", "b"])
+    >>> clips(rows, 2).codes.tolist(), clips(rows, 2).names
+    ([[0, 1, 1, -1], [1, 1, -1, -1]], ('a 1/2', 'b 1/2', 'a 2/2', 'b 2/2'))
+    """
+    codes = np.asarray(votes.to_dense().codes)
+    n, s = codes.shape
+    if complete_only:
+        codes = codes[: n - n % length]
+    else:
+        codes = np.concatenate([codes, np.full((-n % length, s), -1, codes.dtype)])
+    names = [f"{name} {t + 1}/{length}" for t in range(length) for name in votes.source_names]
+    return Votes(codes.reshape(-1, length * s), votes.classes, tuple(names))
+
+
 def load_features(path: str, file: VoteFile) -> Any:
     """Load features of the items of a file of votes from .npy or .npz."""
     if file.form == "long":
@@ -182,18 +208,11 @@ def read_inputs(
 
     Parameters
     ----------
-    votes : path
-    options : dict
-        Options of the command.
     needed_by : str
         Operation that needs all votes in memory.
     clips_by : str
         Option that needs all votes in memory because of a model of clips; empty if the command does not
         support such models.
-
-    Returns
-    -------
-    LoadedVotes, and the model or None
     """
     model = load_model(options["with_model"])
     if clip_length(model) != 1:

@@ -5,10 +5,11 @@ from __future__ import annotations
 import json
 from dataclasses import replace
 from pathlib import PurePath
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import click
 import numpy as np
+from numpy.typing import NDArray
 
 from flyingsquid._values import format_count
 from flyingsquid.cli.console import (
@@ -33,11 +34,14 @@ from flyingsquid.cli.options import (
 )
 from flyingsquid.exceptions import OptionError
 from flyingsquid.files import LABEL_FORMATS, LabelWriter, VoteFile, label_format
+from flyingsquid.votes import Votes
+from flyingsquid.votes.decisions import TieBreak, decide, is_tied
+from flyingsquid.votes.patterns import distinct_codes, is_repetitive
+from flyingsquid.votes.tallies import item_votes
 
 if TYPE_CHECKING:
     from flyingsquid.analysis import Comparison
     from flyingsquid.cli.inputs import LoadedVotes
-    from flyingsquid.cli.labeler import Labeler
 
 _TIE_BREAKS = {
     "first": "The first of the classes is chosen; use --tie-break to change that",
@@ -159,6 +163,105 @@ def _check_options(output: str, options: dict[str, Any]) -> None:
         raise click.UsageError("--model and --with-model cannot be used together.")
 
 
+class Labeled(NamedTuple):
+    """Labels of n items: codes (n,), -1 for no label; probabilities (n, K); numbers of votes (n,)."""
+
+    codes: NDArray[Any]
+    probabilities: NDArray[np.float64]
+    n_votes: NDArray[Any]
+
+
+class Labeler:
+    """Label items part by part.
+
+    Parameters
+    ----------
+    model : fitted label model
+        A model with D > 1 tasks of s sources each labels clips of D consecutive rows with s sources; a
+        shorter last clip is filled up with rows without votes.
+    tie_break, rng : as in ``predict``
+
+    Attributes
+    ----------
+    comparison : RunningComparison
+        Comparison with majority vote on everything labeled so far; ``comparison.result()`` returns it.
+    counts : integer array of shape (K + 1,)
+        Number of items with each label, and at the end the number of items without a label.
+    n_tied : int
+        How many items have several most probable classes.
+
+    Examples
+    --------
+    >>> import flyingsquid as fs
+    >>> votes = fs.datasets.load_breast_cancer().votes
+    >>> labeler = Labeler(fs.LabelModel().fit(votes))
+    >>> labeled = labeler.label(votes[:400])
+    >>> labeled.codes.shape, labeled.probabilities.shape
+    ((400,), (400, 2))
+    >>> _ = labeler.label(votes[400:])
+    >>> labeler.comparison.result().n_items
+    569
+    """
+
+    def __init__(
+        self, model: Any, *, tie_break: TieBreak = "first", rng: np.random.Generator | None = None
+    ) -> None:
+        from flyingsquid.analysis.comparison import RunningComparison
+
+        self._model, self._tie_break, self._rng = model, tie_break, rng
+        self.comparison = RunningComparison(len(model.classes_))
+        self.counts = np.zeros(len(model.classes_) + 1, np.int64)
+        self.n_tied = 0
+
+    def label(self, votes: Votes, gold: NDArray[Any] | None = None, features: Any = None) -> Labeled:
+        """Label n items; ``gold`` are codes, negative if unknown, and ``features`` has at least n rows."""
+        from flyingsquid.cli.inputs import clip_length, clips
+
+        model, length = self._model, clip_length(self._model)
+        if length is not None and length > 1:
+            posterior = model.predict_proba(clips(votes, length)).reshape(-1, votes.n_classes)
+            return self._labeled(votes, posterior[: votes.n_items], gold)
+        read = model.read_votes(votes)
+        codes = read.codes
+        if features is not None:
+            return self._labeled(read, model.predict_proba(read, features=features[: read.n_items]), gold)
+        if length is None or read.is_sparse or not is_repetitive(codes, read.n_classes):
+            return self._labeled(read, model.predict_proba(read), gold)
+        rows, counts, inverse = distinct_codes(codes, read.n_classes)
+        distinct = Votes(rows, read.classes, read.names)
+        return self._labeled(distinct, model.predict_proba(distinct), gold, counts, inverse)
+
+    def _labeled(
+        self,
+        votes: Votes,
+        posterior: NDArray[np.float64],
+        gold: NDArray[Any] | None,
+        counts: NDArray[Any] | None = None,
+        inverse: NDArray[Any] | None = None,
+    ) -> Labeled:
+        """Label distinct rows, row i of which occurs ``counts[i]`` times; item j is row ``inverse[j]``."""
+        from flyingsquid.inference import vote_shares
+
+        shares = vote_shares(votes.codes, votes.n_classes)[:, 0]
+        n_votes = item_votes(votes.codes).cast.astype(np.int32)
+        self.comparison.add(posterior, shares, n_votes, times=counts)
+        tied = is_tied(posterior)
+        self.n_tied += int(tied.sum() if counts is None else counts[tied].sum())
+        if inverse is not None and (gold is not None or self._tie_break == "random"):
+            posterior, shares, n_votes = posterior[inverse], shares[inverse], n_votes[inverse]
+            inverse = counts = None
+        if gold is not None:
+            known = gold >= 0
+            self.comparison.add_known(posterior[known], shares[known], gold[known])
+        codes = decide(posterior, tuple(range(votes.n_classes)), self._tie_break, self._rng).astype(np.int16)
+        weights = None if counts is None else counts.astype(np.float64)
+        position = np.where(codes < 0, votes.n_classes, codes)
+        self.counts += np.bincount(position, weights, votes.n_classes + 1).astype(np.int64)
+        if inverse is None:
+            return Labeled(codes, posterior, n_votes)
+        return Labeled(codes[inverse], posterior[inverse], n_votes[inverse])
+
+
 def _write_labels(
     votes: LoadedVotes,
     model: Any,
@@ -167,7 +270,7 @@ def _write_labels(
     console: Console,
     features: Any = None,
 ) -> Labeler:
-    from flyingsquid.cli.labeler import Labeler, clip_length
+    from flyingsquid.cli.inputs import clip_length
 
     file, classes = votes.file, model.vote_schema_.classes
     gold = None if votes.loaded is None else votes.loaded.gold_codes
@@ -212,7 +315,7 @@ def _print_labels(
     output: str,
     options: dict[str, Any],
 ) -> None:
-    from flyingsquid.cli.labeler import clip_length
+    from flyingsquid.cli.inputs import clip_length
 
     if comparison.model is not None:
         console.table(replace(comparison.table(), footnotes=(comparison.sentence(),)))  # the verdict is above

@@ -154,15 +154,7 @@ def check_outputs(
 ) -> None:
     """Raise an error before the work starts if a file could not be written at its end.
 
-    Parameters
-    ----------
-    inputs : list of paths
-        Files that are read; None and "-" are not files.
-    outputs : dict of paths by the option that names them
-    overwrite : bool
-        Whether existing files are replaced.
-    directories : bool
-        Whether an output may be a directory.
+    ``outputs`` are paths by the option that names them; with ``directories``, they may be directories.
     """
     read = {_identify(path) for path in inputs if path is not None}
     written: dict[Any, str] = {}

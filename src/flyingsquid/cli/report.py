@@ -91,7 +91,7 @@ def write_report(
 
     ``data`` is a file of the items, and ``features`` are those of all items.
     """
-    from flyingsquid.cli.labeler import clip_length
+    from flyingsquid.cli.inputs import clip_length
     from flyingsquid.reports import report as html_report
 
     if model is not None and not hasattr(model, "explain"):
@@ -127,7 +127,7 @@ def write_report(
 
 def _sampled_clips(votes: LoadedVotes, length: int) -> tuple[Any, Any, str]:
     """Return clips of votes in memory, their gold labels, and their number if they are a sample."""
-    from flyingsquid.cli.labeler import clips
+    from flyingsquid.cli.inputs import clips
 
     if votes.loaded is None:
         raise OptionError("Clips need all votes in memory; use a part of the file.", path=votes.file.path)

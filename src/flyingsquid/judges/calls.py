@@ -68,18 +68,11 @@ class Calls:
 
     Parameters
     ----------
-    judges : list of Judge
-    items : list
     cells : iterable of (int, int)
         The pairs (judge, item) to ask about.
-    concurrency : int
-        How many calls may run at once, over all judges.
     store : callable
         Called once for each final answer, in the thread that received it.
-    on_error : {"abstain", "raise"}
-        Whether an item that failed ends the run.
-    rng : numpy.random.Generator
-    clock : Clock
+    concurrency, on_error : as in :func:`~flyingsquid.judges.ask_judges`
     adaptive : AdaptiveCalls, optional
         Adds cells when all others have their final answers, and limits the attempts: without budget, a new
         cell is left without an answer, and no further attempt is made after an error.

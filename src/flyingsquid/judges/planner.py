@@ -92,9 +92,8 @@ class Planner:
 
     Parameters
     ----------
-    classes : tuple of labels
-    names : tuple of str
-        Names of the m judges.
+    classes, names
+        Classes, and names of the m judges.
     available : mask of shape (n, m)
         Which judges can be asked about which items.
     options : AskingOptions

@@ -201,6 +201,10 @@ def fit_changes(features: Array, changed: Mask) -> Array:
 def settled_score(scores: Array, is_stage: Mask, share: float) -> float:
     """Return the largest score at which labels count as settled; minus infinity if there is none.
 
+    Of the items that stop as soon as their score is at most this, an expected share of at most ``share``
+    changes its label. Expected changes vary less between pilots than counted ones, of which a pilot contains
+    only three or four.
+
     Parameters
     ----------
     scores : array of shape (n, s)
@@ -208,14 +212,6 @@ def settled_score(scores: Array, is_stage: Mask, share: float) -> float:
     is_stage : mask of shape (n, s)
         Whether a judge is left to ask.
     share : float
-        Tolerated share of stopped items whose label changes.
-
-    Returns
-    -------
-    float
-        The largest threshold such that, of the items that stop as soon as their score is at most the
-        threshold, an expected share of at most ``share`` changes its label. Expected changes vary less
-        between pilots than counted ones, of which a pilot contains only three or four.
 
     Examples
     --------

@@ -36,8 +36,6 @@ def list_items(
 
     Parameters
     ----------
-    items : Items
-    view : View
     filter : {"all", "disagreement", "uncertain", "uncovered", "source", "gold", "class", "indexes"}
     source : str, optional
         The source of the filter "source", whose votes may be restricted to the class ``label``.
@@ -46,7 +44,6 @@ def list_items(
     search : str, optional
         Part of the text, ignoring case.
     order : {"index", "uncertain", "certain", "votes"}
-    offset, limit : int
     indexes : sequence of int
         The items of the filter "indexes", in this order.
     """

@@ -251,15 +251,8 @@ def write_code(
 ) -> str:
     """Return Python code of labeling functions that cast the votes of these sources.
 
-    Parameters
-    ----------
-    sources : list of descriptions
-    classes : sequence of str
-    text : str or None
-        The column of rules that do not name one.
-    values : dict from column to the values of vote columns
-    features : str, optional
-        Name of the file of features.
+    ``text`` is the column of rules that do not name one, ``values`` are the values of vote columns, and
+    ``features`` is the name of the file of features.
     """
     kinds = {source["kind"] for source in sources}
     columns = {

@@ -110,13 +110,8 @@ def suggest_rules(
 ) -> list[Suggestion]:
     """Return at most ``n`` candidate rules, the most useful first.
 
-    Parameters
-    ----------
-    items : Items
-    view : View
-        The current votes and labels, of all items or of a sample that contains those of ``terms``.
-    terms : TermTable
-    rejected : identifiers of suggestions to leave out
+    The fit of ``view`` is on all items or on a sample that contains those of ``terms``. Suggestions with an
+    identifier in ``rejected`` are left out.
     """
     fit, rows = view.fit, terms.rows
     if fit.proba is None:
