@@ -11,7 +11,13 @@ import pytest
 from click.testing import CliRunner
 
 import flyingsquid as fs
-from flyingsquid.exceptions import ModelFileError, NotIdentifiableError, OptionError, SourceWarning
+from flyingsquid.exceptions import (
+    GraphError,
+    ModelFileError,
+    NotIdentifiableError,
+    OptionError,
+    SourceWarning,
+)
 from flyingsquid.fits import Fit, IndependentFit
 from flyingsquid.solvers import FitData, Requires, Solver, check_solver, get_solver, solver_names
 
@@ -309,3 +315,23 @@ def test_the_floor_of_a_vote_that_was_never_seen_is_the_same_everywhere():
             gaps.append((gap, expected.min() - silent.max(), expected.max() - silent.min()))
     for gap, low, high in gaps:
         assert low - 1e-6 <= gap <= high + 1e-6
+
+
+@pytest.mark.parametrize("chunked", [False, True])
+def test_a_learned_graph_that_cannot_be_counted_is_left_out(monkeypatch, chunked):
+    rng = np.random.default_rng(0)
+    y = rng.integers(0, 2, 2_000)
+    votes = np.where(rng.random((2_000, 6)) < 0.75, y[:, None], 1 - y[:, None]).astype(np.int8)
+    votes[:, 1] = np.where(rng.random(2_000) < 0.6, votes[:, 0], votes[:, 1])
+    original = fs.Moments.of
+
+    def refuse_graphs(votes, graph=None, **options):
+        if graph is not None:
+            raise GraphError("the unit is too large.")
+        return original(votes, graph, **options)
+
+    monkeypatch.setattr(fs.Moments, "of", refuse_graphs)
+    given = fs.VoteChunks([votes[:900], votes[900:]]) if chunked else votes
+    with pytest.warns(SourceWarning, match="learned dependencies are left out: the unit is too large"):
+        model = fs.LabelModel("learn").fit(given)
+    assert model.moments_.graph is None

@@ -349,9 +349,18 @@ def _without_votes(
     trust: Trust,
     weights: VoteWeights,
 ) -> Array:
-    """Return P(Y = k) for items without votes: the class balance if it is known."""
+    """Return P(Y = k) for items without votes: the class balance if it is known.
+
+    Otherwise it is the share of each class in the votes, or uniform if they show no clear imbalance.
+    """
     several = _share_of_several(moments, weights)
-    otherwise = _shares_of_votes(moments, weights, several) if balance is None else balance
+    uniform = np.full(moments.n_classes, 1 / moments.n_classes)
+    otherwise = uniform if balance is None else balance
+    cast = np.asarray(moments.vote_counts, np.float64)[~weights.one_sided].sum(axis=0)
+    shares = (cast + _UNIFORM_VOTES * uniform) / (cast.sum() + _UNIFORM_VOTES)
+    is_clear = several > _SEVERAL and np.count_nonzero(cast) > 1 and shares.max() - uniform[0] > _IMBALANCE
+    if balance is None and is_clear:
+        otherwise = np.asarray(shares)
     if term is None or pairs is None or np.count_nonzero(moments.vote_counts.sum(axis=0)) < 2:
         return otherwise  # votes for one class do not show how frequent it is
     overlap = pairs.overlap * np.outer(~weights.one_sided, ~weights.one_sided)
@@ -359,15 +368,6 @@ def _without_votes(
     known = n_pairs / (n_pairs + _BALANCE_PAIRS)
     trusted = trust.share * several * known
     return trusted * term.balance + (1 - trusted) * otherwise if trusted > _TRUSTED_BALANCE else otherwise
-
-
-def _shares_of_votes(moments: Moments, weights: VoteWeights, several: float) -> Array:
-    """Return the share of each class in the votes, or uniform shares if they show no clear imbalance."""
-    uniform = np.full(moments.n_classes, 1 / moments.n_classes)
-    cast = np.asarray(moments.vote_counts, np.float64)[~weights.one_sided].sum(axis=0)
-    shares = (cast + _UNIFORM_VOTES * uniform) / (cast.sum() + _UNIFORM_VOTES)
-    is_clear = several > _SEVERAL and np.count_nonzero(cast) > 1 and shares.max() - uniform[0] > _IMBALANCE
-    return np.asarray(shares) if is_clear else uniform
 
 
 # ---------------------------------------------------------------------- what the labels imply

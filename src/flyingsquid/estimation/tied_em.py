@@ -20,9 +20,7 @@ from flyingsquid.inference.weighted import (
     LEAST_PRIOR,
     TableTerm,
     best_class,
-    one_sided_scores,
     row_tops,
-    table_log_odds,
     table_posterior,
     table_scores,
     weighted_shares,
@@ -82,11 +80,6 @@ class Rows:
     def votes(self) -> Array:
         """Votes of each source for each class, shape (m, K)."""
         return self.cast.vote_sums(self.counts).T
-
-    @cached_property
-    def sizes(self) -> tuple[float, float]:
-        """Number of items with votes, and of all items."""
-        return float(self.voted.sum()), float(self.counts.sum())
 
 
 def rows_of(votes: Votes, weights: NDArray[Any] | None, counted: CountedRows | None = None) -> Rows:
@@ -215,7 +208,11 @@ class RowEM:
 
     @cached_property
     def _of_one_sided(self) -> Array | None:
-        return one_sided_scores(self.rows.cast, self.weights.weights, self.weights.one_sided)
+        """Log of the shares of classes in one-sided votes, shape (u, K); None without such votes."""
+        weights, one_sided = self.weights.weights, self.weights.one_sided[:, None]
+        if not one_sided.any():
+            return None
+        return np.log(weighted_shares(self.rows.cast, np.where(one_sided, weights, 0.0)))
 
     def start(self) -> Tables:
         """Return the tables that weighted votes imply."""
@@ -275,15 +272,21 @@ class RowEM:
         if len(term.balance) > 2:
             return self._count(table_posterior(rows.cast, term, self.weights.one_sided, self._of_one_sided))
         # For two classes, one of them suffices.
-        second = table_log_odds(rows.cast, term, self._of_one_sided)
+        second = rows.cast @ (term.logs[:, 1] - term.logs[:, 0]).T.ravel()
+        second += np.log(term.balance[1]) - np.log(term.balance[0])
+        if self._of_one_sided is not None:
+            second += self._of_one_sided[:, 1] - self._of_one_sided[:, 0]
         second = expit(second, out=second)
         voted, items = float(rows.voted @ second), float(rows.counts @ second)
         second *= rows.counts
         votes = np.empty((len(rows.votes), 2, 2))
         votes[:, 1] = rows.cast.vote_sums(second).T
         votes[:, 0] = rows.votes - votes[:, 1]
-        every = rows.sizes
-        return Expected(votes, np.array([every[0] - voted, voted]), np.array([every[1] - items, items]))
+        return Expected(
+            votes,
+            np.array([rows.voted.sum() - voted, voted]),
+            np.array([rows.counts.sum() - items, items]),
+        )
 
     def _count(self, labels: Array) -> Expected:
         """Return the numbers that labels of shape (u, K) imply."""

@@ -164,18 +164,10 @@ def _evidence_against(
     """Return the log Bayes factor of "tables are wrong" against "negligible misfit"."""
     negligible = float(np.clip(_OVERSTATED / max(per_item - 1, 1e-9), _LEAST_MEAN, _MOST_MEAN))
 
-    def log_density_of_mean(size: float) -> float:
-        total = size**2 + error**2
-        return float(-0.5 * np.log(total) - 0.5 * mean**2 / total)
-
-    def log_density_of_spread(size: float) -> float:
-        total = 1 + precision * size**2
-        return float(-0.5 * n_tested * (np.log(total) + misfit / total))
-
     # Shared errors make pairs agree more, so their mean correlation is positive: half a normal.
     positive = np.log(2) + float(log_ndtr(mean * _WRONG / error / np.hypot(_WRONG, error)))
-    by_mean = log_density_of_mean(_WRONG) + positive - log_density_of_mean(negligible)
-    by_spread = log_density_of_spread(_WRONG) - log_density_of_spread(_NEGLIGIBLE)
+    by_mean = positive + _log_ratio(mean**2, _WRONG**2 + error**2, negligible**2 + error**2, 1)
+    by_spread = _log_ratio(misfit, 1 + precision * _WRONG**2, 1 + precision * _NEGLIGIBLE**2, n_tested)
     if max(by_mean, by_spread) > 0:  # either one is enough to reject the tables
         return float(np.logaddexp(by_mean, by_spread) - np.log(2))
     return by_mean + by_spread
@@ -201,12 +193,16 @@ def evidence_against_abstention(moments: Moments, tables: Tables, weights: VoteW
     tested = (at[:, None] != others) & (of_vote * n_items > _UNUSUAL_VOTES)
     scale = np.sqrt((coverage * (1 - coverage))[at][:, None] * of_vote)
     correlation = (seen - predicted)[tested] / scale[tested]
+    if not len(correlation):
+        return None
+    mean_square = float(np.mean(correlation**2))
+    return _log_ratio(mean_square, 1 / n_items + _WRONG**2, 1 / n_items + _NEGLIGIBLE**2, len(correlation))
 
-    def log_density(size: float) -> float:
-        total = 1 / n_items + size**2
-        return float(np.sum(-0.5 * np.log(total) - 0.5 * correlation**2 / total))
 
-    return log_density(_WRONG) - log_density(_NEGLIGIBLE) if len(correlation) else None
+def _log_ratio(mean_square: float, wrong: float, negligible: float, n: int) -> float:
+    """Return the log density of n values under the normal with variance ``wrong``, minus ``negligible``."""
+    by_wrong, by_negligible = (-0.5 * n * (np.log(v) + mean_square / v) for v in (wrong, negligible))
+    return float(by_wrong - by_negligible)
 
 
 def agree_by_chance(moments: Moments) -> bool:

@@ -170,42 +170,25 @@ def table_posterior(
 ) -> Array:
     """Return P(Y = k | votes) by tables, and by shares of one-sided votes, shape (n, K).
 
-    ``of_one_sided`` is :func:`one_sided_scores`, if it has been computed already.
+    ``of_one_sided`` is the logarithm of these shares, if it has been computed already.
     """
-    if of_one_sided is None:
-        of_one_sided = one_sided_scores(cast, term.weights, one_sided)
-    if len(term.balance) == 2:
-        odds = table_log_odds(cast, term, of_one_sided)
+    if of_one_sided is None and one_sided.any():
+        of_one_sided = np.log(weighted_shares(cast, np.where(one_sided[:, None], term.weights, 0.0)))
+    if len(term.balance) == 2:  # one product and one exponential
+        odds = cast @ (term.logs[:, 1] - term.logs[:, 0]).T.ravel()
+        odds += np.log(term.balance[1]) - np.log(term.balance[0])
+        if of_one_sided is not None:
+            odds += of_one_sided[:, 1] - of_one_sided[:, 0]
         return np.stack([expit(-odds), expit(odds)], axis=1)
     return to_probabilities(table_scores(cast, term, of_one_sided))
 
 
-def table_log_odds(cast: OneHot | PatternGrid, term: TableTerm, of_one_sided: Array | None) -> Array:
-    """Return the log odds of the second of two classes, shape (n,): one product for both classes."""
-    odds = cast @ (term.logs[:, 1] - term.logs[:, 0]).T.ravel()
-    odds += np.log(term.balance[1]) - np.log(term.balance[0])
-    if of_one_sided is not None:
-        odds += of_one_sided[:, 1] - of_one_sided[:, 0]
-    return odds
-
-
 def table_scores(cast: OneHot | PatternGrid, term: TableTerm, of_one_sided: Array | None) -> Array:
-    """Return log P(Y = k, votes) by tables, plus :func:`one_sided_scores`, shape (n, K)."""
+    """Return log P(Y = k, votes) by tables, plus ``of_one_sided`` if it is not None, shape (n, K)."""
     m, n_classes = term.weights.shape
     scores = cast @ term.logs.transpose(2, 0, 1).reshape(n_classes * m, n_classes)
     scores += np.log(term.balance)
-    if of_one_sided is not None:
-        scores += of_one_sided
-    return np.asarray(scores)
-
-
-def one_sided_scores(
-    cast: OneHot | PatternGrid, weights: Array, one_sided: NDArray[np.bool_]
-) -> Array | None:
-    """Return the log shares of classes in the votes of one-sided sources, (n, K); None without such."""
-    if not one_sided.any():
-        return None
-    return np.log(weighted_shares(cast, np.where(one_sided[:, None], weights, 0.0)))
+    return scores if of_one_sided is None else scores + of_one_sided
 
 
 def weighted_shares(cast: OneHot | PatternGrid, weights: Array, prior: Array | None = None) -> Array:

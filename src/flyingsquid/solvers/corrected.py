@@ -26,7 +26,6 @@ from flyingsquid.solvers.weighted import (
     FEW_ITEMS,
     MAJORITY_FOLLOWED,
     assessment_of,
-    described_sources,
     solve_mixture,
 )
 from flyingsquid.votes.codes import OneHot
@@ -68,7 +67,10 @@ def solve_corrected(data: FitData, name: str, plain: WeightedFit | None = None) 
     rare = _rarely_labeled_concern(labels[voted], rows.counts[voted], truth, data)
     return replace(
         corrected,
-        **described_sources(sources, assessment),
+        class_balance=sources.balance[None, :],
+        accuracies=sources.accuracies,
+        confusion=sources.confusion,
+        assessment=assessment,
         concerns=(*corrected.concerns, *rare),
     )
 

@@ -18,7 +18,7 @@ from flyingsquid.estimation.mixture import (
     fit_mixture,
     fit_weights,
 )
-from flyingsquid.estimation.source_estimates import SourceErrors, SourceEstimates
+from flyingsquid.estimation.source_estimates import SourceErrors
 from flyingsquid.estimation.tied_em import rows_of
 from flyingsquid.exceptions import NotIdentifiableError
 from flyingsquid.fits.assessment import Assessment
@@ -109,6 +109,8 @@ def weighted_fit(
                 "outweighed."
             )
         concerns = (every, *concerns)
+    assessment = MixtureAssessment(found=found)
+    n_votes = 0 if found.rows is None else found.rows.cast.n_votes.sum()
     many_pairs = _FEW_DEPENDENT * moments.n_sources * (moments.n_sources - 1) / 2
     return WeightedFit(
         classes=moments.classes,
@@ -116,7 +118,10 @@ def weighted_fit(
         method=name,
         reason=reason,
         balance_note="estimated from the labels" if found.balance is None else "as given",
-        **described_sources(found.sources, MixtureAssessment.of(found)),
+        class_balance=found.sources.balance[None, :],
+        accuracies=found.sources.accuracies,
+        confusion=found.sources.confusion,
+        assessment=assessment.computed if n_votes > _MOST_KEPT else assessment,
         concerns=(*silent_sources_concern(moments), *concerns),
         mixture=found.mixture,
         groups=np.arange(moments.n_sources) if groups is None else groups,
@@ -142,16 +147,6 @@ def _complete(data: FitData) -> Complete | None:
     return Complete(Moments.of(whole, sample_weight=weights), rows_of(whole, weights))
 
 
-def described_sources(found: SourceEstimates, assessment: Assessment) -> dict[str, Any]:
-    """Return the fields of a fit that describe the sources."""
-    return {
-        "class_balance": found.balance[None, :],
-        "accuracies": found.accuracies,
-        "confusion": found.confusion,
-        "assessment": assessment,
-    }
-
-
 def assessment_of(errors: SourceErrors, gain: Gain | None) -> Assessment:
     """Return the uncertainty of the sources, and the gain over majority vote, as an assessment."""
     balance = None if errors.balance is None else errors.balance[None, :]
@@ -174,34 +169,28 @@ class MixtureAssessment(Assessment):
     found: MixtureFit
     widening: float = 1.0
 
-    @classmethod
-    def of(cls, found: MixtureFit) -> Assessment:
-        """Return the assessment of a fit. If its votes are many, it is computed now, and they are dropped."""
-        lazy = cls(found=found)
-        n_votes = 0 if found.rows is None else found.rows.cast.n_votes.sum()
-        return lazy._computed if n_votes > _MOST_KEPT else lazy
-
     @cached_property
-    def _computed(self) -> Assessment:
+    def computed(self) -> Assessment:
+        """The results, without the votes."""
         return assessment_of(self.found.errors, self.found.gain).widened(self.widening)
 
     def standard_errors(self, n_sources: int) -> Array:
-        return self._computed.standard_errors(n_sources)
+        return self.computed.standard_errors(n_sources)
 
     def accuracy_reach(self) -> Array | None:
-        return self._computed.reach
+        return self.computed.reach
 
     def balance_intervals(self, balance: Array) -> Array:
-        return self._computed.balance_intervals(balance)
+        return self.computed.balance_intervals(balance)
 
     def gain_over_majority(self) -> Gain | None:
-        return self._computed.gain
+        return self.computed.gain
 
     def widened(self, factor: float) -> Assessment:
         return replace(self, widening=factor * self.widening)
 
     def __reduce__(self) -> tuple[Any, ...]:
-        return copy, (self._computed,)
+        return copy, (self.computed,)
 
 
 def describe_mixture(found: MixtureFit) -> tuple[str, tuple[str, ...]]:
