@@ -563,6 +563,8 @@ class OnlineLabelModel(FitAttributes[Fitted, Moments], VoteEstimator):
         else:
             stream.fitted, stream.reason = Fitted.of(fit, data.moments), ""
             stream.fitted_at, stream.fitted_on = n, float(window.n_items)
+            if self.refresh is None:  # computed later, it would change a fit that other threads may pickle
+                _ = stream.fitted.interval
             self._record(stream, shrunk)
         stream.update_lookup()
 
