@@ -201,7 +201,7 @@ class OnlineLabelModel(FitAttributes[Fitted, Moments], VoteEstimator):
     >>> for change in online.changes():
     ...     print(change)
     source 0 fell from .89 to .59 around item 9,800
-    source 2 rose from .70 to .88 around item 10,200
+    source 2 rose from .70 to .89 around item 10,200
     """
 
     _stream: _StreamState
