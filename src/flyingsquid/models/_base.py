@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from abc import abstractmethod
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
@@ -16,6 +17,7 @@ from flyingsquid._registry import distributed_votes
 from flyingsquid._values import format_count, format_list, format_value, is_one_of
 from flyingsquid._warnings import warn_about_sources
 from flyingsquid.exceptions import IncompatibleError, NotFittedError, OptionError, VotesError
+from flyingsquid.files.state import State, write_state
 from flyingsquid.files.vote_files import read_path
 from flyingsquid.fits.base import Fit
 from flyingsquid.fits.diagnostics import Diagnostics
@@ -97,6 +99,17 @@ class VoteReader(Estimator):
     def n_features_in_(self) -> int:
         """Number of sources."""
         return len(self.vote_schema_.source_names)
+
+    def save(self, path: str | os.PathLike[str]) -> None:
+        """Write the fitted model to a file atomically; ``flyingsquid.load`` reads it.
+
+        Files contain arrays and JSON, not pickles. Predictions of a loaded model are bit-identical.
+        """
+        write_state(path, self._to_state())
+
+    @abstractmethod
+    def _to_state(self) -> State:
+        """Return the fitted model as arrays and JSON values."""
 
     def __sklearn_is_fitted__(self) -> bool:
         return hasattr(self, "vote_schema_")

@@ -9,7 +9,6 @@ inherits from scikit-learn's classes and is created when it is first needed.
 from __future__ import annotations
 
 import inspect
-import os
 import threading
 from collections import defaultdict
 from functools import lru_cache
@@ -17,7 +16,6 @@ from typing import Any, Self
 
 from flyingsquid._values import format_list, format_value
 from flyingsquid.exceptions import NotFittedError, OptionError
-from flyingsquid.files.state import State, write_state
 
 # Methods whose arguments scikit-learn can route.
 _ROUTED = ("fit", "partial_fit", "predict", "predict_proba", "decision_function", "score")
@@ -124,17 +122,6 @@ class Estimator:
     def __getstate__(self) -> dict[str, Any]:
         state = vars(self).copy()  # in one step, because another thread may add the lock
         return {name: value for name, value in state.items() if name != "_learning"}
-
-    def save(self, path: str | os.PathLike[str]) -> None:
-        """Write the fitted model to a file atomically; ``flyingsquid.load`` reads it.
-
-        Files contain arrays and JSON, not pickles. Predictions of a loaded model are bit-identical.
-        """
-        write_state(path, self._to_state())
-
-    def _to_state(self) -> State:
-        """Return the fitted model as arrays and JSON values."""
-        raise NotImplementedError
 
     # ------------------------------------------------------------------ for scikit-learn
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import inspect
+import os
 from collections.abc import Mapping, Sequence
 from typing import Any, Literal, Self, TypeAlias
 
@@ -32,7 +33,7 @@ from flyingsquid.files.fields import (
     optional,
     sequence_of,
 )
-from flyingsquid.files.state import State, decode_labels, encode_labels
+from flyingsquid.files.state import State, decode_labels, encode_labels, write_state
 from flyingsquid.graph import DependencyGraph
 from flyingsquid.models._base import read_tie_generator
 from flyingsquid.models._estimator import Estimator, not_fitted
@@ -273,6 +274,10 @@ class MultiLabelModel(Estimator):
             ),
             formats=("", "", "", ",.10g", ".1%", ".1%", ""),
         )
+
+    def save(self, path: str | os.PathLike[str]) -> None:
+        """Write the fitted model to a file, if its label models are ``LabelModel`` or ``MajorityVote``."""
+        write_state(path, self._to_state())
 
     def _to_state(self) -> State:
         """Return the complete state as arrays and JSON values; arrays of label c are ``label_c.<name>``."""

@@ -201,7 +201,7 @@ class OnlineLabelModel(FitAttributes[Fitted, Moments], VoteEstimator):
     >>> for change in online.changes():
     ...     print(change)
     source 0 fell from .89 to .59 around item 9,800
-    source 2 rose from .70 to .88 around item 10,200
+    source 2 rose from .70 to .89 around item 10,200
     """
 
     _stream: _StreamState
@@ -563,6 +563,8 @@ class OnlineLabelModel(FitAttributes[Fitted, Moments], VoteEstimator):
         else:
             stream.fitted, stream.reason = Fitted.of(fit, data.moments), ""
             stream.fitted_at, stream.fitted_on = n, float(window.n_items)
+            if self.refresh is None:  # computed later, it would change a fit that other threads may pickle
+                _ = stream.fitted.interval
             self._record(stream, shrunk)
         stream.update_lookup()
 

@@ -162,23 +162,20 @@ class SequenceLabelModel(FitAttributes["FittedSequences", SequenceMoments]):
             They correct the evidence of the votes on a row. The transition is estimated from the votes only.
         """
         with self._lock:
-            self._fit(votes, lengths, gold)
+            solver = self._validate()
+            read = as_votes(votes)
+            require_few_classes(read.n_classes)
+            sequences = read_lengths(lengths, read.n_items)
+            counted = CountedRows.of(read.codes, read.n_classes, None)
+            rows = Moments._count(read, None, None, counted)
+            known = None if gold is None else join_gold(gold, votes, read, 1)
+            if known is not None and not (known >= 0).any():
+                known = None
+            data = FitData(
+                moments=rows, votes=read, counted=counted, rows="all", gold=known, **self._request()
+            )
+            self._estimate(solver, data, SequenceMoments.of_rows(rows, read, sequences))
         return self._warn()
-
-    def _fit(self, votes: Any, lengths: Any, gold: Any) -> None:
-        """Fit without warnings."""
-        solver = self._validate()
-        read = as_votes(votes)
-        require_few_classes(read.n_classes)
-        sequences = read_lengths(lengths, read.n_items)
-        counted = CountedRows.of(read.codes, read.n_classes, None)
-        counts = Moments._count(read, None, None, counted)
-        known = None if gold is None else join_gold(gold, votes, read, 1)
-        if known is not None and not (known >= 0).any():
-            known = None
-        data = FitData(moments=counts, votes=read, counted=counted, rows="all", gold=known, **self._request())
-        fit = self._solve(solver, data)
-        self._publish(fit, SequenceMoments.of_rows(counts, read, sequences), read)
 
     def fit_moments(self, moments: SequenceMoments) -> Self:
         """Estimate the parameters from counts, for example from several machines."""
@@ -190,7 +187,7 @@ class SequenceLabelModel(FitAttributes["FittedSequences", SequenceMoments]):
             )
         validation.require_moments(moments.rows)
         with self._lock:
-            self._publish(self._solve(solver, FitData(moments=moments.rows, **self._request())), moments)
+            self._estimate(solver, FitData(moments=moments.rows, **self._request()), moments)
         return self._warn()
 
     def partial_fit(self, votes: Any, lengths: Any = None) -> Self:
@@ -201,25 +198,20 @@ class SequenceLabelModel(FitAttributes["FittedSequences", SequenceMoments]):
         determine the accuracies yet.
         """
         with self._lock:
-            self._add(votes, lengths)
+            solver = self._validate()
+            fitted, pending, *_ = getattr(self, "_state", FitState(None, None))
+            before = pending if pending is not None or fitted is None else fitted.moments
+            known = None if before is None else before.rows.classes
+            chunk = as_votes(votes, known, check=before is None)
+            require_few_classes(chunk.n_classes)
+            total = SequenceMoments.of(chunk, lengths)
+            total = total if before is None else before + total
+            try:
+                self._estimate(solver, FitData(moments=total.rows, **self._request()), total)
+            except NotIdentifiableError:
+                self._state = FitState(fitted, total)
+                raise
         return self._warn()
-
-    def _add(self, votes: Any, lengths: Any) -> None:
-        """Add sequences to the counts and solve, without warnings."""
-        solver = self._validate()
-        fitted, pending, *_ = getattr(self, "_state", FitState(None, None))
-        before = pending if pending is not None or fitted is None else fitted.moments
-        known = None if before is None else before.rows.classes
-        chunk = as_votes(votes, known, check=before is None)
-        require_few_classes(chunk.n_classes)
-        total = SequenceMoments.of(chunk, lengths)
-        total = total if before is None else before + total
-        try:
-            fit = self._solve(solver, FitData(moments=total.rows, **self._request()))
-        except NotIdentifiableError:
-            self._state = FitState(fitted, total)
-            raise
-        self._publish(fit, total)
 
     def predict_proba(self, votes: Any, lengths: Any = None) -> NDArray[np.float64]:
         """Return P(Y(t) = k | all rows of its sequence), shape (T, K), columns in the order of ``classes_``.
@@ -384,11 +376,10 @@ class SequenceLabelModel(FitAttributes["FittedSequences", SequenceMoments]):
     def _request(self) -> dict[str, Any]:
         return {"class_balance": self.class_balance, "signs": self.signs, "use": "sequences"}
 
-    def _solve(self, solver: Solver, data: FitData) -> Fit:
-        return check_solver(solver, data).solve(data)
-
-    def _publish(self, fit: Fit, moments: SequenceMoments, votes: Votes | None = None) -> None:
-        rows = moments.rows
+    def _estimate(self, solver: Solver, data: FitData, moments: SequenceMoments) -> None:
+        """Estimate the parameters of single rows and the transition."""
+        fit, rows = check_solver(solver, data).solve(data), moments.rows
+        votes = data.votes
         transition = fit.transition(moments, fit.mean_label(None if votes is None else votes.codes))
         persistence = persistence_of_errors(transition.excess_correlation, np.minimum(rows.coverage, 1.0))
         worth = effective_row(persistence)
