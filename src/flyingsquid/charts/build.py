@@ -162,9 +162,9 @@ def explanation_chart(why: Explanation | VoteCount, most: int) -> BarChart:
     )
 
 
-def agreement_chart(found: Agreement, *, beyond_chance: bool = True, sort: bool = True) -> HeatMap:
+def agreement_chart(found: Agreement, *, sort: bool = True) -> HeatMap:
     """Describe the agreement of each pair of sources; ``sort`` places similar sources next to each other."""
-    values = np.array(found.beyond_chance if beyond_chance else found.share)
+    values = np.array(found.beyond_chance)
     values[~np.isfinite(found.share)] = np.nan  # pairs without common items
     m = len(found.source_names)
     order = seriate(np.nan_to_num(values)) if sort else list(range(m))
@@ -182,7 +182,7 @@ def agreement_chart(found: Agreement, *, beyond_chance: bool = True, sort: bool 
         description=description,
         names=names,
         values=shown,
-        value_label="agreement beyond chance (kappa)" if beyond_chance else "share of equal votes",
+        value_label="agreement beyond chance (kappa)",
         hints=[[_pair_hint(names[i], names[j], share[i, j]) for j in range(m)] for i in range(m)],
     )
 
