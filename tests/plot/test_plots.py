@@ -57,8 +57,8 @@ def pictures(votes, y, model):
 
 
 NAMES = [
-    "accuracies", "accuracies of a model", "coverage", "agreement", "dependence", "posteriors", "calibration", "explanation",
-    "majority", "leave_one_out", "learning_curve", "asking",
+    "accuracies", "accuracies of a model", "coverage", "agreement", "dependence", "posteriors", "calibration",
+    "explanation", "majority", "leave_one_out", "learning_curve", "asking",
 ]  # fmt: skip
 
 
