@@ -109,13 +109,13 @@ def understanding() -> None:
     drawn = {
         "accuracies": plot.plot_accuracies(summary),
         "coverage": plot.plot_coverage(summary),
-        "agreement": plot.plot_agreement(analysis.agreement(votes)),
+        "agreement": plot.plot_result(analysis.agreement(votes)),
         "dependence": plot.plot_dependence(given, votes.source_names),
         "posteriors": plot.plot_posteriors(model.predict_proba(votes), event="P(toxic)"),
-        "calibration": plot.plot_calibration(analysis.calibration(model, votes, y))[0],
-        "explanation": plot.plot_explanation(model.explain(votes[[row]])),
-        "leave-one-out": plot.plot_leave_one_out(leave_one_out(model, votes, y)),
-        "learning-curve": plot.plot_learning_curve(learning_curve(model, votes, y, random_state=0)),
+        "calibration": plot.plot_result(analysis.calibration(model, votes, y))[0],
+        "explanation": plot.plot_result(model.explain(votes[[row]])),
+        "leave-one-out": plot.plot_result(leave_one_out(model, votes, y)),
+        "learning-curve": plot.plot_result(learning_curve(model, votes, y, random_state=0)),
     }
     for name, axis in drawn.items():
         axis.figure.savefig(HERE / f"understanding-{name}.svg", metadata={"Date": None})

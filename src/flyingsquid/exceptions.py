@@ -1,6 +1,19 @@
 """Errors and warnings of this package, and hints that they contain.
 
-Every error is a :class:`FlyingSquidError`, which is a ``ValueError``. The two warnings are ``UserWarning``.
+FlyingSquidError(ValueError)
+├── VotesError             votes that cannot be read: shape, values, names, weights
+├── LabelingError          a labeling function fails, returns an invalid vote, or cannot be applied
+├── OptionError            an option has an unknown value, or the method does not support it
+├── GraphError             a dependency graph that is malformed, too wide, or does not match the votes
+├── NotIdentifiableError   the votes do not determine a parameter
+├── IncompatibleError      two values describe different sources or classes
+├── ModelFileError         a model file cannot be read, or a value cannot be stored in one
+├── VoteFileError          a file of votes or labels cannot be read or written
+└── NotFittedError         a model is used before it is fitted
+
+SourceWarning(UserWarning)  some sources are unusual, for example silent or one-sided
+VotesWarning(UserWarning)   the votes may have been misread
+
 Errors are structured: ``message``, ``hints``, ``path`` and ``line`` are attributes. ``str`` formats hints as
 Python parameters, and the command line formats the same hints as options. No code depends on the wording of
 a message.

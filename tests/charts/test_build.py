@@ -82,9 +82,9 @@ def test_similar_sources_are_neighbors():
         frozenset({"a1", "a2"}),
         frozenset({"b1", "b2"}),
     }
-    given = build.agreement_chart(agreement(votes), sort=False, beyond_chance=False)
+    given = build.agreement_chart(agreement(votes), sort=False)
     assert given.names == ("a1", "b1", "a2", "b2")
-    np.testing.assert_array_equal(given.values, agreement(votes).share)
+    np.testing.assert_array_equal(given.values, agreement(votes).beyond_chance)
 
 
 def test_pairs_without_common_items_have_no_value():

@@ -99,15 +99,15 @@ def test_the_picture_shows_every_source_and_the_window():
     matplotlib.use("agg")
     from matplotlib import pyplot
 
-    from flyingsquid.plot import plot_drift
+    from flyingsquid.plot import plot_result
 
     steps = np.column_stack([np.r_[np.full(30, 0.9), np.full(30, 0.6)], np.full(60, 0.7)])
-    top, bottom = plot_drift(history(steps))
+    top, bottom = plot_result(history(steps))
     assert [line.get_label() for line in top.get_lines()[:2]] == ["s0", "s1"]
     assert len(top.get_lines()) == 3  # and one change
     assert len(bottom.get_lines()) == 1
     given = pyplot.subplots(2, 1)[1]
-    assert plot_drift(history(steps), given)[0] is given[0]
+    assert plot_result(history(steps), given)[0] is given[0]
     pyplot.close("all")
-    with pytest.raises(OptionError, match="`history`"):
-        plot_drift("x")
+    with pytest.raises(OptionError, match="`result`"):
+        plot_result("x")

@@ -44,21 +44,21 @@ def pictures(votes, y, model):
         "accuracies": (lambda a: plot.plot_accuracies(summary, a), 1),
         "accuracies of a model": (lambda a: plot.plot_accuracies(model.summary(), a), 1),
         "coverage": (lambda a: plot.plot_coverage(summary, a), 1),
-        "agreement": (lambda a: plot.plot_agreement(agreement(votes), a), 1),
+        "agreement": (lambda a: plot.plot_result(agreement(votes), a), 1),
         "dependence": (lambda a: plot.plot_dependence(given, votes.source_names, a), 1),
         "posteriors": (lambda a: plot.plot_posteriors(model.predict_proba(votes), a), 1),
-        "calibration": (lambda a: plot.plot_calibration(calibration(model, votes, y), a), 2),
-        "explanation": (lambda a: plot.plot_explanation(model.explain(votes[[3]]), a), 1),
-        "majority": (lambda a: plot.plot_explanation(counted, a, most=2), 1),
-        "leave_one_out": (lambda a: plot.plot_leave_one_out(found, a), 1),
-        "learning_curve": (lambda a: plot.plot_learning_curve(curve, a), 1),
-        "asking": (lambda a: plot.plot_asking(fs.judges.simulate_asking(votes, y, stop_at=0.9), a), 1),
+        "calibration": (lambda a: plot.plot_result(calibration(model, votes, y), a), 2),
+        "explanation": (lambda a: plot.plot_result(model.explain(votes[[3]]), a), 1),
+        "majority": (lambda a: plot.plot_result(counted, a, most=2), 1),
+        "leave_one_out": (lambda a: plot.plot_result(found, a), 1),
+        "learning_curve": (lambda a: plot.plot_result(curve, a), 1),
+        "asking": (lambda a: plot.plot_result(fs.judges.simulate_asking(votes, y, stop_at=0.9), a), 1),
     }  # fmt: skip
 
 
 NAMES = [
-    "accuracies", "coverage", "agreement", "dependence", "posteriors", "calibration", "explanation",
-    "majority", "leave_one_out", "learning_curve", "asking",
+    "accuracies", "accuracies of a model", "coverage", "agreement", "dependence", "posteriors", "calibration",
+    "explanation", "majority", "leave_one_out", "learning_curve", "asking",
 ]  # fmt: skip
 
 
@@ -110,23 +110,23 @@ def test_what_is_drawn_can_be_chosen(fitted):
     from flyingsquid import plot
 
     votes, y, model = fitted
-    shares = plot.plot_agreement(agreement(votes), beyond_chance=False).images[0].get_array()
+    kappas = plot.plot_result(agreement(votes)).images[0].get_array()
     off = ~np.eye(6, dtype=bool)
-    expected = agreement(votes).share
-    np.testing.assert_allclose(np.sort(shares.data[off]), np.sort(expected[off]))
+    expected = agreement(votes).beyond_chance
+    np.testing.assert_allclose(np.sort(kappas.data[off]), np.sort(expected[off]))
     assert plot.plot_posteriors([0.2, 0.9], event="P(rain)").get_xlabel() == "P(rain)"
-    assert len(plot.plot_leave_one_out(leave_one_out(model, votes, y), most=2).patches) == 2
+    assert len(plot.plot_result(leave_one_out(model, votes, y), most=2).patches) == 2
     given = dependence_given_truth(votes, y, model=model)
     drawn = plot.plot_dependence(given, tuple("abcdef")).images[0].get_array()
     np.testing.assert_allclose(np.sort(drawn.data[off]), np.sort(given[off]))
 
 
 def test_blue_bars_are_for_the_label():
-    from flyingsquid.plot import plot_explanation
+    from flyingsquid.plot import plot_result
 
     sample = fs.datasets.simulate(800, [0.9, 0.8, 0.7], random_state=0)
     why = fs.LabelModel(method="triplet").fit(sample.votes).explain([1, 1, 0])
-    axis = plot_explanation(why)
+    axis = plot_result(why)
     widths = [patch.get_width() for patch in axis.patches]
     assert sum(widths) == pytest.approx(why.log_odds)
     assert [np.sign(w) for w in widths[1:]] == [np.sign(c.adds) for c in why.contributions]
@@ -138,13 +138,7 @@ def test_wrong_things_are_refused():
     for draw, parameter in (
         (plot.plot_accuracies, "summary"),
         (plot.plot_coverage, "summary"),
-        (plot.plot_agreement, "found"),
-        (plot.plot_calibration, "found"),
-        (plot.plot_explanation, "why"),
-        (plot.plot_leave_one_out, "found"),
-        (plot.plot_learning_curve, "curve"),
-        (plot.plot_asking, "found"),
-        (plot.plot_drift, "history"),
+        (plot.plot_result, "result"),
     ):
         with pytest.raises(OptionError, match=f"`{parameter}`"):
             draw([1, 2])

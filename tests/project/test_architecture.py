@@ -64,7 +64,7 @@ MAY_IMPORT = {
     "solvers": NUMERIC,
     "inference": NUMERIC,
     "analysis": NUMERIC | {"sklearn"},
-    "charts": {"numpy"},
+    "charts": NUMERIC,
     "models": NUMERIC | {"sklearn"},
     "datasets": NUMERIC | {"sklearn"},
     "plot": {"numpy", "matplotlib"},

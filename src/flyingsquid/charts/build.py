@@ -7,6 +7,7 @@ from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
+from scipy.cluster.hierarchy import leaves_list, linkage
 
 from flyingsquid._values import format_count
 from flyingsquid.analysis.agreement import Agreement
@@ -162,9 +163,9 @@ def explanation_chart(why: Explanation | VoteCount, most: int) -> BarChart:
     )
 
 
-def agreement_chart(found: Agreement, *, beyond_chance: bool = True, sort: bool = True) -> HeatMap:
+def agreement_chart(found: Agreement, *, sort: bool = True) -> HeatMap:
     """Describe the agreement of each pair of sources; ``sort`` places similar sources next to each other."""
-    values = np.array(found.beyond_chance if beyond_chance else found.share)
+    values = np.array(found.beyond_chance)
     values[~np.isfinite(found.share)] = np.nan  # pairs without common items
     m = len(found.source_names)
     order = seriate(np.nan_to_num(values)) if sort else list(range(m))
@@ -182,7 +183,7 @@ def agreement_chart(found: Agreement, *, beyond_chance: bool = True, sort: bool 
         description=description,
         names=names,
         values=shown,
-        value_label="agreement beyond chance (kappa)" if beyond_chance else "share of equal votes",
+        value_label="agreement beyond chance (kappa)",
         hints=[[_pair_hint(names[i], names[j], share[i, j]) for j in range(m)] for i in range(m)],
     )
 
@@ -345,28 +346,15 @@ def column(columns: Columns, name: str) -> Array:
 
 
 def seriate(values: Array) -> list[int]:
-    """Return an order in which similar sources are neighbors: a chain grown from the most similar one.
+    """Return an order in which similar sources are neighbors, by clusters with average linkage.
 
     ``values``, shape (m, m), are finite similarities.
     """
     m = len(values)
     if m < 3:
         return list(range(m))
-    similar = (values + values.T) / 2
-    np.fill_diagonal(similar, -np.inf)
-    start = int(np.argmax(np.where(np.isfinite(similar), similar, 0).sum(axis=1)))
-    chain, left = [start], set(range(m)) - {start}
-    while left:
-        rest = sorted(left)
-        head, tail = similar[chain[0], rest], similar[chain[-1], rest]
-        if head.max() > tail.max():
-            nearest = rest[int(head.argmax())]
-            chain.insert(0, nearest)
-        else:
-            nearest = rest[int(tail.argmax())]
-            chain.append(nearest)
-        left.remove(nearest)
-    return chain
+    between = ((values + values.T) / 2)[np.triu_indices(m, 1)]
+    return [int(j) for j in leaves_list(linkage(between.max() - between, "average"))]
 
 
 def _known(value: float) -> float | None:

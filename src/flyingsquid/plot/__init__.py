@@ -6,28 +6,16 @@ registered with pyplot and no global style is changed.
 
 from flyingsquid.plot.plots import (
     plot_accuracies,
-    plot_agreement,
-    plot_asking,
-    plot_calibration,
     plot_coverage,
     plot_dependence,
-    plot_drift,
-    plot_explanation,
-    plot_learning_curve,
-    plot_leave_one_out,
     plot_posteriors,
+    plot_result,
 )
 
 __all__ = [
     "plot_accuracies",
-    "plot_agreement",
-    "plot_asking",
-    "plot_calibration",
     "plot_coverage",
     "plot_dependence",
-    "plot_drift",
-    "plot_explanation",
-    "plot_learning_curve",
-    "plot_leave_one_out",
     "plot_posteriors",
+    "plot_result",
 ]

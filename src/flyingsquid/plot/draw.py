@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import numpy as np
 
 from flyingsquid.charts.kinds import (
     BarChart,
+    Chart,
     HeatMap,
     Histogram,
     IntervalChart,
@@ -43,7 +44,7 @@ def new_axes(rows: int, width: float, height: float, **options: Any) -> Any:
     return figure.subplots(rows, 1, squeeze=False, **options)[:, 0]
 
 
-def draw_intervals(chart: IntervalChart, axis: Any) -> Any:
+def _draw_intervals(chart: IntervalChart, axis: Any) -> Any:
     """Draw dots with intervals, and diamonds for values on gold labels."""
     axis = _row_axis(chart.rows, axis)
     for at, row in enumerate(chart.rows):
@@ -66,7 +67,7 @@ def draw_intervals(chart: IntervalChart, axis: Any) -> Any:
     return axis
 
 
-def draw_layered_bars(chart: LayeredBarChart, axis: Any) -> Any:
+def _draw_layered_bars(chart: LayeredBarChart, axis: Any) -> Any:
     """Draw bars within bars, or behind each other if they are stacked."""
     axis = _row_axis(chart.names, axis)
     before = np.zeros(len(chart.names))
@@ -82,7 +83,7 @@ def draw_layered_bars(chart: LayeredBarChart, axis: Any) -> Any:
     return axis
 
 
-def draw_bars(chart: BarChart, axis: Any) -> Any:
+def _draw_bars(chart: BarChart, axis: Any) -> Any:
     """Draw bars to the right and to the left of zero; shares carry their annotations."""
     axis = _row_axis(chart.names, axis)
     colors = [COLORS[tone] for tone in chart.tones]
@@ -101,7 +102,7 @@ def draw_bars(chart: BarChart, axis: Any) -> Any:
     return axis
 
 
-def draw_histogram(chart: Histogram, axis: Any) -> Any:
+def _draw_histogram(chart: Histogram, axis: Any) -> Any:
     """Draw bars between edges, layers in front of each other."""
     axis = _axis(axis, 6.0, 2.8)
     width = np.diff(chart.edges)
@@ -115,7 +116,7 @@ def draw_histogram(chart: Histogram, axis: Any) -> Any:
     return axis
 
 
-def draw_lines(chart: LineChart, axis: Any) -> Any:
+def _draw_lines(chart: LineChart, axis: Any) -> Any:
     """Draw lines with bands; probabilities with whiskers and the diagonal."""
     axis = _axis(axis, 6.0, 3.2)
     bands = len(chart.lines) <= _MOST_BANDS
@@ -158,7 +159,7 @@ def _draw_line(chart: LineChart, line: Line, axis: Any, color: str | None, *, ba
             axis.fill_between(line.x, line.low, line.high, color=color, alpha=0.15, linewidth=0)
 
 
-def draw_heat_map(chart: HeatMap, axis: Any) -> Any:
+def _draw_heat_map(chart: HeatMap, axis: Any) -> Any:
     """Draw all pairs, with their values if there is room; pairs without a value stay white."""
     m = len(chart.names)
     side = max(3.2, 2.2 + 0.22 * m)
@@ -183,6 +184,21 @@ def draw_heat_map(chart: HeatMap, axis: Any) -> Any:
     bar.ax.tick_params(labelsize=7)
     bar.outline.set_visible(False)
     return axis
+
+
+_RENDERERS: dict[type, Callable[[Any, Any], Any]] = {
+    BarChart: _draw_bars,
+    HeatMap: _draw_heat_map,
+    Histogram: _draw_histogram,
+    IntervalChart: _draw_intervals,
+    LayeredBarChart: _draw_layered_bars,
+    LineChart: _draw_lines,
+}
+
+
+def draw(chart: Chart, axis: Any = None) -> Any:
+    """Draw a chart on matplotlib axes, or on those of a new figure, and return them."""
+    return _RENDERERS[type(chart)](chart, axis)
 
 
 def _axis(axis: Any, width: float, height: float) -> Any:
