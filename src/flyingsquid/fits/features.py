@@ -150,17 +150,9 @@ class FeatureFit(Fit):
         )
 
     def _extra_state(self) -> tuple[dict[str, Any], dict[str, NDArray[Any]]]:
-        learner = self.by_features.learner
-        arrays = {
-            "feature_means": learner.means,
-            "feature_scales": learner.scales,
-            "feature_intercepts": learner.intercepts,
-            "feature_coefficients": learner.coefficients,
-            "feature_balance": learner.balance,
-            "feature_offsets": self.by_features.offsets,
-        }
-        meta = {"effect": asdict(self.effect), "slope": learner.slope}
-        return meta, {name: np.ascontiguousarray(array) for name, array in arrays.items()}
+        arrays = {**self.by_features.learner._asdict(), "offsets": self.by_features.offsets}
+        meta = {"effect": asdict(self.effect), "slope": arrays.pop("slope")}
+        return meta, {f"feature_{name}": np.ascontiguousarray(array) for name, array in arrays.items()}
 
     @classmethod
     def from_state(cls, state: State, moments: Moments) -> Self:
