@@ -30,7 +30,7 @@ _START, _RANDOM_SHARE = 20, 0.5
 # 90% with ten of these, and 86% with ten random ones (docs/quality/panels.md).
 _SETTLING = 10
 # Items among which suggestions are chosen, cells of their votes, and distinct votes that are compared.
-_MOST_ITEMS, _MOST_CELLS, _MOST_PATTERNS = 20_000, 1 << 26, 2_000
+_MOST_ITEMS, _MOST_CELLS, _MOST_PATTERNS = 20_000, 1 << 26, 1_000
 # Below this probability the label counts as uncertain, from this share of items on votes count as frequent.
 _UNCERTAIN, _FREQUENT = 0.75, 0.01
 
@@ -159,7 +159,7 @@ def suggest_items(
     Notes
     -----
     Bayesian experimental design for the regression that gold labels are used in; the formulas are in
-    ``flyingsquid.estimation.selection``. At most 20,000 items and 2,000 different rows of votes, drawn at
+    ``flyingsquid.estimation.selection``. At most 20,000 items and 1,000 different rows of votes, drawn at
     random, are compared.
 
     Examples
