@@ -121,7 +121,8 @@ def suggest_items(
     An item is suggested if the model is uncertain about it, if plausible models disagree (majority vote,
     other weights of the sources, another class balance), and if many items have similar votes. Items are
     chosen one at a time, given the previous ones, so that labels are not spent on items with the same votes.
-    Label them, fit the model with ``gold``, and ask again: batches of 10 to 50 items work well.
+    Label them, fit the model with ``gold``, and ask again. About 10 items at a time are better than 20 or
+    more, because every choice then depends on more labels.
 
     If two explanations fit the votes (``diagnostics_.verdict.kind`` is "contradictory"), the first ten labels
     are spent on items that distinguish them.
