@@ -266,11 +266,6 @@ def render(results: Mapping[str, Any]) -> str:
     return "\n".join(tables(results[half], half) for half in NAMES if half in results)
 
 
-def saved() -> dict[str, Any]:
-    """Return the saved results of each half that has been computed."""
-    return saved_halves(NAMES)
-
-
 def main() -> None:
     parser = half_parser(__doc__)
     parser.add_argument(
@@ -286,11 +281,11 @@ def main() -> None:
     names = [each.name for each in sets if each.kind != "sequences"]
     results = measure(names, options.draws, options.methods)
     if set(options.methods) < set(METHODS):
-        results = with_recorded(results, saved()[half])
+        results = with_recorded(results, saved_halves(NAMES)[half])
     print(render({half: results}))
     if options.save:
         print(f"saved to {save(NAMES[half], results).name} and {PAGE.name}")
-        PAGE.write_text(HEADER + render(saved()), encoding="utf-8")
+        PAGE.write_text(HEADER + render(saved_halves(NAMES)), encoding="utf-8")
 
 
 if __name__ == "__main__":

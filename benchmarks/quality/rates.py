@@ -214,11 +214,6 @@ def _row(name: str, cell: Mapping[str, Any]) -> str:
     )
 
 
-def saved() -> dict[str, Any]:
-    """Return the saved results of each half that has been computed."""
-    return saved_halves(NAMES)
-
-
 def main() -> None:
     parser = half_parser(__doc__)
     options = parser.parse_args()
@@ -227,7 +222,7 @@ def main() -> None:
     print(render({half: results}))
     if options.save:
         print(f"saved to {save(NAMES[half], results).name} and {PAGE.name}")
-        PAGE.write_text(render(saved()), encoding="utf-8")
+        PAGE.write_text(render(saved_halves(NAMES)), encoding="utf-8")
 
 
 if __name__ == "__main__":

@@ -6,6 +6,7 @@ import numpy as np
 import pytest
 
 import flyingsquid as fs
+from benchmarks.harness import saved_halves
 
 pytestmark = [
     pytest.mark.extra,  # the harness reads the machine with psutil
@@ -69,3 +70,8 @@ def test_the_page_names_datasets_that_lose(gold):
     text = gold.tables({"draws": 20, "scores": {"100": {"good": row, "bad": worse}}}, "design")
     assert "bad (10.0)" in text
     assert "good (" not in text
+
+
+def test_the_page_is_that_of_the_saved_results(gold):
+    saved = saved_halves(gold.NAMES)
+    assert gold.PAGE.read_text(encoding="utf-8") == gold.HEADER + gold.render(saved)

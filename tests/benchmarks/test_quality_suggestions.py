@@ -6,6 +6,7 @@ import numpy as np
 import pytest
 
 import flyingsquid as fs
+from benchmarks.harness import saved_halves
 
 pytestmark = pytest.mark.extra  # the harness reads the machine with psutil
 
@@ -39,7 +40,7 @@ def test_suggested_items_are_never_scored(suggestions, pool):
     assert (found.y >= 0).all()
 
 
-def test_curves_have_a_score_for_every_batch(suggestions, pool):
+def test_curves_have_a_score_for_every_step(suggestions, pool):
     for choice in suggestions.CHOICES:
         assert suggestions.curve(suggestions.divided(pool), choice, 0).shape == (5, 3)
 
@@ -50,3 +51,8 @@ def test_the_page_has_every_dataset(suggestions):
     page = suggestions.render({"design": {"draws": 2, "scores": {"first": row, "second": row}}})
     assert "2 datasets, 2 draws" in page
     assert "| second |" in page
+
+
+def test_the_page_is_that_of_the_saved_results(suggestions):
+    saved = saved_halves(suggestions.NAMES)
+    assert suggestions.PAGE.read_text(encoding="utf-8") == suggestions.render(saved)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -95,7 +94,12 @@ def estimate_rate(
         1  26.6%  23.1%  30.3%   100    568  10,000
     low, high: 95% confidence interval. n_eff: number of gold labels that would be as precise without a model.
     """
-    z = float(ndtri((1 + _read_confidence(confidence)) / 2))
+    if not is_number(confidence) or not 0.5 <= confidence < 1:
+        raise OptionError(
+            f"`confidence` must be a number from 0.5 to below 1; got {format_value(confidence)}.",
+            parameter="confidence",
+        )
+    z = float(ndtri((1 + confidence) / 2))
     if model is None:
         raise OptionError("`model` must be a fitted label model; got None.", parameter="model")
     read, tasks = read_votes(model, votes)
@@ -114,29 +118,20 @@ def estimate_rate(
             parameter="gold",
         )
     groups = _read_groups(by, ids, read.n_items)
-    predicted = _predict(model, items, truth, cross_fit)
+    posteriors, part = _predict(model, items, truth, cross_fit)
     rates: list[Rate] = []
     for group, members in groups:
-        rates += _group_rates(group, members, truth, predicted, items.votes.classes, z)
+        rates += _group_rates(group, members, truth, posteriors, part, items.votes.classes, z)
     if all(rate.share is None for rate in rates):
         raise VotesError(
             f"`gold` must have at least {MIN_GOLD} gold labels in one of the groups of `by`; got at most "
             f"{max(rate.n_gold for rate in rates)}.",
             parameter="gold",
         )
-    return Rates(tuple(rates), float(confidence), _concerns(groups, rates, truth, predicted))
+    return Rates(tuple(rates), float(confidence), _concerns(groups, rates, truth, posteriors))
 
 
 # ---------------------------------------------------------------------- reading
-
-
-def _read_confidence(confidence: Any) -> float:
-    if not is_number(confidence) or not 0.5 <= confidence < 1:
-        raise OptionError(
-            f"`confidence` must be a number from 0.5 to below 1; got {format_value(confidence)}.",
-            parameter="confidence",
-        )
-    return float(confidence)
 
 
 def _read_groups(by: Any, ids: list[Any] | None, n_items: int) -> list[tuple[Any, NDArray[np.intp]]]:
@@ -176,37 +171,18 @@ def _read_groups(by: Any, ids: list[Any] | None, n_items: int) -> list[tuple[Any
 # ---------------------------------------------------------------------- probabilities
 
 
-@dataclass(frozen=True, slots=True, eq=False)
-class _Predicted:
-    """Probabilities of F models that were fitted without the gold labels they are compared with.
+def _predict(
+    model: Any, items: Items, truth: NDArray[Any], cross_fit: int | None
+) -> tuple[Array, NDArray[np.intp]]:
+    """Return the probabilities of models that were fitted without the gold labels they are compared with.
 
-    Attributes
-    ----------
+    Returns
+    -------
     posteriors : array of shape (F, n, K)
+        By the model, or by F copies fitted without parts of the gold labels.
     part : integer array of shape (n,)
-        For each item with a gold label the model that was fitted without it.
+        For each item with a gold label the copy that was fitted without it.
     """
-
-    posteriors: Array
-    part: NDArray[np.intp]
-
-    def of(self, labeled: NDArray[np.intp]) -> Array:
-        """Return the probabilities of items with gold labels, each by the model fitted without its label."""
-        return np.asarray(self.posteriors[self.part[labeled], labeled])
-
-    def population(self, members: NDArray[np.intp], labeled: NDArray[np.intp]) -> tuple[Array, Array]:
-        """Return mean and variance of the probabilities of all members, shapes (K,).
-
-        Models are weighted by the gold labels they are compared with, so that the mean over the labeled items
-        estimates the mean over all of them.
-        """
-        weights = np.bincount(self.part[labeled], minlength=len(self.posteriors)) / len(labeled)
-        chosen = self.posteriors[:, members]
-        return weights @ chosen.mean(axis=1), weights @ chosen.var(axis=1)
-
-
-def _predict(model: Any, items: Items, truth: NDArray[Any], cross_fit: int | None) -> _Predicted:
-    """Return the probabilities of the model, or of copies fitted without parts of the gold labels."""
     n_gold = getattr(model, "n_gold_", None)
     valid = cross_fit is None or (is_integer(cross_fit) and cross_fit >= 0 and cross_fit != 1)
     if not valid or (cross_fit and n_gold is None):
@@ -224,7 +200,7 @@ def _predict(model: Any, items: Items, truth: NDArray[Any], cross_fit: int | Non
                     Hint("cross_fit", "if it was fitted with gold labels of other items", 0),
                 ],
             )
-        return _Predicted(items.posterior[None], np.zeros(len(truth), np.intp))
+        return items.posterior[None], np.zeros(len(truth), np.intp)
     from sklearn.base import clone
 
     known = np.flatnonzero(truth >= 0)
@@ -240,7 +216,7 @@ def _predict(model: Any, items: Items, truth: NDArray[Any], cross_fit: int | Non
         with capture_source_warnings():
             copy = clone(model).fit(votes, gold=labels[kept])
         posteriors.append(np.asarray(copy.predict_proba(votes), np.float64))
-    return _Predicted(np.stack(posteriors), part)
+    return np.stack(posteriors), part
 
 
 # ---------------------------------------------------------------------- estimates
@@ -250,7 +226,8 @@ def _group_rates(
     group: Any,
     members: NDArray[np.intp],
     truth: NDArray[Any],
-    predicted: _Predicted,
+    posteriors: Array,
+    part: NDArray[np.intp],
     classes: tuple[Any, ...],
     z: float,
 ) -> list[Rate]:
@@ -259,8 +236,12 @@ def _group_rates(
     if n_gold < MIN_GOLD:
         return [Rate(group, label, n_items, n_gold) for label in classes]
     gold = np.eye(len(classes))[truth[labeled]]
-    mean, variance = predicted.population(members, labeled)
-    found = estimate_shares(gold, predicted.of(labeled), mean, variance, n_items, z)
+    # Models are weighted by the gold labels they are compared with, so that the mean over the labeled items
+    # estimates the mean over all of them.
+    weights = np.bincount(part[labeled], minlength=len(posteriors)) / n_gold
+    chosen = posteriors[:, members]
+    mean, variance = weights @ chosen.mean(axis=1), weights @ chosen.var(axis=1)
+    found = estimate_shares(gold, posteriors[part[labeled], labeled], mean, variance, n_items, z)
     columns = (found.share, found.low, found.high, found.n_effective, *gold_shares(gold, n_items, z))
     return [
         Rate(group, label, n_items, n_gold, *values)
@@ -269,7 +250,7 @@ def _group_rates(
 
 
 def _concerns(
-    groups: list[tuple[Any, NDArray[np.intp]]], rates: list[Rate], truth: NDArray[Any], predicted: _Predicted
+    groups: list[tuple[Any, NDArray[np.intp]]], rates: list[Rate], truth: NDArray[Any], posteriors: Array
 ) -> tuple[str, ...]:
     """Return sentences about groups without enough gold labels, and about samples that do not look random."""
     found = []
@@ -277,7 +258,7 @@ def _concerns(
     if few:
         found.append(f"Groups with fewer than {MIN_GOLD} gold labels have no estimate: {format_list(few)}.")
     # The copies of a model differ too little to matter here.
-    posterior = predicted.posteriors.mean(axis=0)
+    posterior = posteriors.mean(axis=0)
     values = np.column_stack([posterior, posterior.max(axis=1)])
     biased = []
     for group, members in groups:

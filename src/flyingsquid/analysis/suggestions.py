@@ -30,7 +30,7 @@ _START, _RANDOM_SHARE = 20, 0.5
 # 90% with ten of these, and 86% with ten random ones (docs/quality/panels.md).
 _SETTLING = 10
 # Items among which suggestions are chosen, cells of their votes, and distinct votes that are compared.
-_MOST_ITEMS, _MOST_CELLS, _MOST_PATTERNS = 20_000, 1 << 26, 2_000
+_MOST_ITEMS, _MOST_CELLS, _MOST_PATTERNS = 20_000, 1 << 26, 1_000
 # Below this probability the label counts as uncertain, from this share of items on votes count as frequent.
 _UNCERTAIN, _FREQUENT = 0.75, 0.01
 
@@ -121,7 +121,8 @@ def suggest_items(
     An item is suggested if the model is uncertain about it, if plausible models disagree (majority vote,
     other weights of the sources, another class balance), and if many items have similar votes. Items are
     chosen one at a time, given the previous ones, so that labels are not spent on items with the same votes.
-    Label them, fit the model with ``gold``, and ask again: batches of 10 to 50 items work well.
+    Label them, fit the model with ``gold``, and ask again. About 10 items at a time are better than 20 or
+    more, because every choice then depends on more labels.
 
     If two explanations fit the votes (``diagnostics_.verdict.kind`` is "contradictory"), the first ten labels
     are spent on items that distinguish them.
@@ -159,7 +160,7 @@ def suggest_items(
     Notes
     -----
     Bayesian experimental design for the regression that gold labels are used in; the formulas are in
-    ``flyingsquid.estimation.selection``. At most 20,000 items and 2,000 different rows of votes, drawn at
+    ``flyingsquid.estimation.selection``. At most 20,000 items and 1,000 different rows of votes, drawn at
     random, are compared.
 
     Examples

@@ -162,7 +162,7 @@ def fit_features(
     some, times = features.take(chosen), counts[chosen]
     targets = [part.target(times) for part in parts]
     learners = learn(some, means, scales, targets, times * has_votes[chosen], by_votes=True) if parts else []
-    study = _predict_held_out(some, parts, learners, times)
+    gains, mean_gains, (votes_gain, features_gain) = _predict_held_out(some, parts, learners, times)
     every = _Items(posterior, evidence, has_votes, counts, prior)
     at = chosen[present[chosen] & (counts[chosen] > 0)]
     known = every.take(at)
@@ -174,7 +174,7 @@ def fit_features(
             right = found[has_gold, gold[at][has_gold]]
             gold_gains[:, number] = np.log(np.maximum(right, 1e-12))
         gold_gains -= gold_gains[:, :1]
-    weight, z = _choose_weight(study.gains, gold_gains)
+    weight, z = _choose_weight(gains, gold_gains)
     weight *= 1 - doubt
     if weight:
         # Labels by votes and features are better to learn from, and items without votes have them, too.
@@ -192,9 +192,9 @@ def fit_features(
         n_items=int(present.sum()),
         n_columns=features.n_columns,
         weight=float(weight),
-        votes_gain=study.votes_gain,
-        features_gain=study.features_gain,
-        both_gain=study.votes_gain + float(np.interp(weight, _WEIGHTS, study.mean_gains)),
+        votes_gain=float(votes_gain),
+        features_gain=float(features_gain),
+        both_gain=float(votes_gain + np.interp(weight, _WEIGHTS, mean_gains)),
         z=z,
         n_changed=int(np.count_nonzero(changed & has_votes)),
         n_labeled=int(np.count_nonzero(present & ~has_votes)) if used else 0,
@@ -319,29 +319,20 @@ def _contradiction(parts: list[_HeldOut], times: Array) -> float:
     return max(0.0, 2 * float(ndtr(-gains.sum() / error)) - 1) if error > 0 else 0.0
 
 
-class _Study(NamedTuple):
-    """Log likelihoods of held-out votes.
-
-    Attributes
-    ----------
-    gains : array of shape (n, W)
-        With each weight of features above that of votes alone, by item.
-    mean_gains : array of shape (W,)
-        The same per vote.
-    votes_gain, features_gain : float
-        Of votes alone and of features alone per vote, above that of the class balance.
-    """
-
-    gains: Array
-    mean_gains: Array
-    votes_gain: float
-    features_gain: float
-
-
 def _predict_held_out(
     features: Features, parts: list[_HeldOut], learners: list[Learner], times: Array
-) -> _Study:
-    """Predict held-out votes by the other sources and features that were learned from them."""
+) -> tuple[Array, Array, Array]:
+    """Predict held-out votes by the other sources and features that were learned from them.
+
+    Returns
+    -------
+    gains : array of shape (n, W)
+        Log likelihood with each weight of features, above that of votes alone, by item.
+    mean_gains : array of shape (W,)
+        The same per vote.
+    alone : array of shape (2,)
+        Log likelihood per vote of votes alone and of features alone, above that of the class balance.
+    """
     gains = np.zeros((len(times), len(_WEIGHTS)))
     totals, n_pairs = np.zeros(2), 0.0
     for part, learner in zip(parts, learners, strict=True):
@@ -358,8 +349,8 @@ def _predict_held_out(
         alone = _log_likelihood(combine(np.broadcast_to(balance, rest.shape), own), likelihood)
         totals += often @ np.column_stack([by_votes, alone - flat])
         n_pairs += often.sum()
-    votes_gain, features_gain = totals / max(n_pairs, 1e-300)
-    return _Study(gains, gains.sum(axis=0) / max(n_pairs, 1e-300), float(votes_gain), float(features_gain))
+    n_pairs = max(n_pairs, 1e-300)
+    return gains, gains.sum(axis=0) / n_pairs, totals / n_pairs
 
 
 def _log_likelihood(posterior: Array, likelihood: Array) -> Array:

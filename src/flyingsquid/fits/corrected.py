@@ -165,7 +165,6 @@ class CorrectedFit(WeightedFit):
             weights=read("vote_corrections", (m, k)),
             confusion=read(_CONFUSION, (k, k)) if _CONFUSION in state.arrays else None,
         )
-        effect: dict[str, Any] = {
-            name: Estimate(*gold[name]) if name in _SCORES else gold[name] for name in _GOLD_FIELDS
-        }
-        return cls.of(plain, GoldCorrection(correction, GoldEffect(**effect)))
+        scores = {name: Estimate(*gold[name]) for name in _SCORES}
+        effect = GoldEffect(gold["n_gold"], is_representative=gold["is_representative"], **scores)
+        return cls.of(plain, GoldCorrection(correction, effect))

@@ -91,17 +91,9 @@ class FeatureEvidence:
 
     def to_state(self) -> tuple[dict[str, Any], dict[str, NDArray[Any]]]:
         """Return JSON values and arrays, for the state of a fit."""
-        learner = self.weights.learner
-        arrays = {
-            "feature_means": learner.means,
-            "feature_scales": learner.scales,
-            "feature_intercepts": learner.intercepts,
-            "feature_coefficients": learner.coefficients,
-            "feature_balance": learner.balance,
-            "feature_offsets": self.weights.offsets,
-        }
-        meta = {"effect": asdict(self.effect), "slope": learner.slope}
-        return meta, {name: np.ascontiguousarray(array) for name, array in arrays.items()}
+        arrays = {**self.weights.learner._asdict(), "offsets": self.weights.offsets}
+        meta = {"effect": asdict(self.effect), "slope": arrays.pop("slope")}
+        return meta, {f"feature_{name}": np.ascontiguousarray(array) for name, array in arrays.items()}
 
     @classmethod
     def from_state(cls, state: State, n_classes: int) -> Self | None:
