@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 import click
 import numpy as np
 
-from flyingsquid._values import format_count
+from flyingsquid._values import format_count, format_list
 from flyingsquid.cli.console import (
     Console,
     balance_facts,
@@ -34,7 +34,7 @@ from flyingsquid.cli.options import (
     reading_options,
 )
 from flyingsquid.exceptions import OptionError
-from flyingsquid.files import LABEL_FORMATS, LabelWriter, VoteFile, label_format
+from flyingsquid.files import LABEL_FORMATS, LabelWriter, VoteChunk, VoteFile, label_format
 
 if TYPE_CHECKING:
     from flyingsquid.analysis import Comparison
@@ -116,6 +116,8 @@ def label(votes: str, output: str, **options: Any) -> None:
             file, needed_by=needed_by, layout=options["layout"], gold=gold_file(options)
         )
     console.introduce(file)
+    if model is not None and loaded.loaded is not None and file.form == "long":
+        loaded = _without_new_sources(loaded, loaded.loaded, model, console)
     path = options["features_path"]
     features = None if path is None else load_features(path, file)
     warned: tuple[str, ...] = ()
@@ -171,6 +173,17 @@ def _needs_memory(options: dict[str, Any], model: Any) -> str:
     if clip_length_of(options["graph"]) > 1:
         return "--graph"
     return "--with-model" if clip_length(model) != 1 else ""
+
+
+def _without_new_sources(loaded: LoadedVotes, chunk: VoteChunk, model: Any, console: Console) -> LoadedVotes:
+    """Leave out the votes of sources in long form that the model was not fitted with, such as new workers."""
+    known, names = set(model.vote_schema_.names or ()), chunk.votes.names or ()
+    new = [name for name in names if name not in known]
+    if not new or len(new) == len(names):
+        return loaded
+    console.note(f"The votes of sources that the model was not fitted with are left out: {format_list(new)}.")
+    votes = model.read_votes(chunk.votes, unknown_sources="ignore")
+    return replace(loaded, loaded=replace(chunk, votes=votes))
 
 
 def _write_labels(
