@@ -115,8 +115,11 @@ class VoteReader(Estimator):
         return hasattr(self, "vote_schema_")
 
     def _not_fitted(self) -> NotFittedError:
+        *names, last = (
+            name for name in ("fit", "fit_moments", "update", "partial_fit") if hasattr(self, name)
+        )
         return not_fitted(
-            f"This {type(self).__name__} is not fitted yet; call fit, fit_moments or partial_fit first."
+            f"This {type(self).__name__} is not fitted yet; call {', '.join(names)} or {last} first."
         )
 
     def read_votes(self, votes: Any, *, unknown_sources: Literal["error", "ignore"] = "error") -> Votes:
