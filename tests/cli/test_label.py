@@ -372,3 +372,18 @@ def test_items_are_spread_evenly(folder, most, whole):
     assert [str(each) for each in chunk.ids] == [f"m{i}" for i in range(0, 300, step)]
     assert chunk.votes.n_items <= most
     assert chunk.votes.n_items == -(-300 // step)
+
+
+def test_new_workers_are_left_out_of_later_tasks(folder):
+    rng = np.random.default_rng(0)
+    rows = [[f"t{i}", f"w{j}", str(rng.choice(["cat", "dog"]))] for i in range(40) for j in range(4)]
+    write_csv(folder / "crowd.csv", ["task", "worker", "label"], rows)
+    label("crowd.csv", "-o", "first.csv", "--model", "crowd.fsq")
+    write_csv(folder / "known.csv", ["task", "worker", "label"], rows[:6])
+    write_csv(folder / "later.csv", ["task", "worker", "label"], [*rows[:6], ["t1", "eve", "dog"]])
+    label("known.csv", "-o", "known-labels.csv", "--with-model", "crowd.fsq")
+    said = label(
+        "later.csv", "-o", "later-labels.csv", "--with-model", "crowd.fsq", "--report", "r.html"
+    ).output
+    assert "left out: 'eve'" in said
+    assert (folder / "later-labels.csv").read_bytes() == (folder / "known-labels.csv").read_bytes()

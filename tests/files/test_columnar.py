@@ -97,7 +97,7 @@ def test_long_form(tmp_path):
     ("columns", "match"),
     [
         ({"id": [1, 2, 1], "a": [0, 1, 1]}, "unique; 1 occurs again"),
-        ({"id": ["x", "y", "x"], "a": [0, 1, 1]}, "'x' occurs again on row 2"),
+        ({"id": ["x", "y", "x"], "a": [0, 1, 1]}, "'x' occurs again in row 3 of the items"),
         ({"id": ["x", None, "z"], "a": [0, 1, 1]}, "Row 1.*identifier"),
         ({"a": [0, 1, 1], "b": [[1], [2], [3]]}, "'b'.*list"),
         ({"a": [0, 1, 1], "b": ["x", "y", "x"]}, "one type"),

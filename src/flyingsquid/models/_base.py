@@ -63,7 +63,6 @@ class VoteSchema:
         if not isinstance(data, (Votes, np.ndarray)):
             data = read_path(data, self.classes)
         votes = as_votes(data, self.classes, self.tasks, names=self.names, check=False)
-        votes = votes.with_all_sources(self.names)
         n_sources = votes.codes.shape[1]
         matched_by_name = votes.names is not None and self.names is not None
         if n_sources != len(self.source_names) and not matched_by_name:
@@ -74,7 +73,7 @@ class VoteSchema:
             )
         if votes.classes == self.classes and not matched_by_name:
             return votes
-        return votes.matched_to(self.classes, self.names)
+        return votes.with_all_sources(self.names).matched_to(self.classes, self.names)
 
 
 class VoteReader(Estimator):
@@ -115,8 +114,11 @@ class VoteReader(Estimator):
         return hasattr(self, "vote_schema_")
 
     def _not_fitted(self) -> NotFittedError:
+        *names, last = (
+            name for name in ("fit", "fit_moments", "update", "partial_fit") if hasattr(self, name)
+        )
         return not_fitted(
-            f"This {type(self).__name__} is not fitted yet; call fit, fit_moments or partial_fit first."
+            f"This {type(self).__name__} is not fitted yet; call {', '.join(names)} or {last} first."
         )
 
     def read_votes(self, votes: Any, *, unknown_sources: Literal["error", "ignore"] = "error") -> Votes:

@@ -149,7 +149,9 @@ def further_votes(data: Any, schema: VoteSchema, *, add_classes: bool) -> Votes:
     classes, tasks = schema.classes, schema.tasks
     if isinstance(data, Votes) or not add_classes:
         votes = as_votes(data, classes, tasks, check=False)
-        return votes.with_all_sources(schema.names).to_dense()
+        if votes.names is not None and votes.names != schema.names:
+            votes = votes.with_all_sources(schema.names)
+        return votes.to_dense()
     try:
         return as_votes(data, classes, tasks, check=False)
     except VotesError:
