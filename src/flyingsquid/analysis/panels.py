@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -27,6 +27,7 @@ Array = NDArray[np.float64]
 _UNCHANGED = 0.01
 # Maximum number of items on which redundancy is measured.
 _MOST_ITEMS = 5_000
+_Columns = dict[str, tuple[Sequence[Scalar], str]]
 _INTERVALS = ("self_agreement", "position_bias", "retest", "accuracy_at_most")
 
 
@@ -62,21 +63,20 @@ def replicates(votes: Votes) -> Table:
     structure = _require_structure(votes)
     found = compare_replicates(votes)
     sources = np.bincount(structure.judge_of, minlength=len(structure.judges))
-    columns = {
-        "judge": list(found.judges),
-        "sources": sources.tolist(),
-        "items": np.maximum(found.n_swapped, found.n_repeated).astype(int).tolist(),
+    columns: _Columns = {
+        "judge": (list(found.judges), ""),
+        "sources": (sources.tolist(), "d"),
+        "items": (np.maximum(found.n_swapped, found.n_repeated).astype(int).tolist(), ",d"),
         **_columns_of(found),
     }
-    formats = ("", "d", ",d", *(_format_of(name) for name in list(columns)[3:]))
     notes = (
         "self_agreement: same answer in two orders. retest: same answer when repeated. accuracy_at_most: if "
         "all errors were random.",
     )
-    return _as_table(columns, formats, notes)
+    return Table.of_columns(columns, footnotes=notes)
 
 
-def _columns_of(found: SelfAgreement) -> dict[str, list[Scalar]]:
+def _columns_of(found: SelfAgreement) -> _Columns:
     values = (found.swapped, found.position, found.repeated, found.bound)
     intervals = (
         found.swapped_interval,
@@ -84,20 +84,13 @@ def _columns_of(found: SelfAgreement) -> dict[str, list[Scalar]]:
         found.repeated_interval,
         found.bound_interval,
     )
-    columns: dict[str, list[Scalar]] = {}
+    columns: _Columns = {}
     for name, value, interval in zip(_INTERVALS, values, intervals, strict=True):
-        columns[name] = value.tolist()
-        columns[f"{name}_low"], columns[f"{name}_high"] = interval.T.tolist()
+        spec = "+.1%" if name == "position_bias" else ".1%"
+        columns[name] = (value.tolist(), spec)
+        for end, bound in zip(("low", "high"), interval.T.tolist(), strict=True):
+            columns[f"{name}_{end}"] = (bound, spec)
     return columns
-
-
-def _format_of(name: str) -> str:
-    return "+.1%" if name.startswith("position_bias") else ".1%"
-
-
-def _as_table(columns: Mapping[str, list[Scalar]], formats: tuple[str, ...], notes: tuple[str, ...]) -> Table:
-    rows = tuple(zip(*columns.values(), strict=True))
-    return Table(tuple(columns), rows, footnotes=notes, formats=formats)
 
 
 def _require_structure(votes: Any) -> Structure:
@@ -159,16 +152,14 @@ class PanelReport(Tabular):
 
     def table(self) -> Table:
         """Return one row per judge, with intervals in brackets; ``judges`` has all columns as numbers."""
-        values = self.judges.to_dict()
-        columns: dict[str, list[Scalar]] = {}
-        for name, column in values.items():
+        values, columns = self.judges.to_dict(), _Columns()
+        for (name, column), spec in zip(values.items(), self.judges.formats, strict=True):
             if f"{name}_low" in values:
                 ends = zip(column, values[f"{name}_low"], values[f"{name}_high"], strict=True)
-                columns[name] = [_with_interval(*each) for each in ends]
+                columns[name] = ([_with_interval(*each) for each in ends], "")
             elif not name.endswith(("_low", "_high")):
-                columns[name] = column
-        formats = tuple({"sources": "d", "cost": ",.6g", "judge": ""}.get(name, ".1%") for name in columns)
-        return _as_table(columns, formats, self.sentences())
+                columns[name] = (column, spec)
+        return Table.of_columns(columns, footnotes=self.sentences())
 
     def to_dict(self) -> dict[str, Any]:
         """Return all values as a dict that can be written as JSON."""
@@ -240,23 +231,22 @@ def panel_report(
     refused = sum((missing[reason] for reason in ("refused", "unparseable", "failed")), np.zeros(len(of)))
     low, high = np.asarray(model.accuracies_interval_).T
     changes, redundant, changed = _redundancy(model, read, structure)
-    columns: dict[str, list[Scalar]] = {
-        "judge": list(structure.judges),
-        "sources": n_calls.astype(int).tolist(),
-        "accuracy": _per_judge(np.asarray(model.accuracies_), of),
-        "accuracy_low": _per_judge(low, of),
-        "accuracy_high": _at_most(_per_judge(high, of), found.bound_interval[:, 1]),
-        "gold_accuracy": _gold_accuracy(votes, y),
-        **_columns_of(found),
-        "refused": (np.bincount(of, refused, len(n_calls)) / (n_calls * votes.n_items)).tolist(),
-        "changes": changes.tolist(),
-        "cost": [None] * len(n_calls) if price is None else (price * n_calls * votes.n_items).tolist(),
-    }
-    plain = {"judge": "", "sources": "d", "cost": ",.6g"}
-    formats = tuple(plain.get(name, _format_of(name)) for name in columns)
     cost = None if price is None else price * n_calls * votes.n_items
+    at_most = np.fmin(_per_judge(high, of), found.bound_interval[:, 1])
+    columns: _Columns = {
+        "judge": (list(structure.judges), ""),
+        "sources": (n_calls.astype(int).tolist(), "d"),
+        "accuracy": (_per_judge(np.asarray(model.accuracies_), of).tolist(), ".1%"),
+        "accuracy_low": (_per_judge(low, of).tolist(), ".1%"),
+        "accuracy_high": (at_most.tolist(), ".1%"),
+        "gold_accuracy": (_gold_accuracy(votes, structure, y), ".1%"),
+        **_columns_of(found),
+        "refused": ((np.bincount(of, refused, len(n_calls)) / (n_calls * votes.n_items)).tolist(), ".1%"),
+        "changes": (changes.tolist(), ".1%"),
+        "cost": ([None] * len(n_calls) if cost is None else cost.tolist(), ",.6g"),
+    }
     return PanelReport(
-        judges=_as_table(columns, formats, ()),
+        judges=Table.of_columns(columns),
         alpha=_alpha(votes),
         redundant=tuple(structure.judges[j] for j in redundant),
         changed=changed,
@@ -265,13 +255,9 @@ def panel_report(
     )
 
 
-def _per_judge(values: Array, of: NDArray[np.intp]) -> list[Scalar]:
+def _per_judge(values: Array, of: NDArray[np.intp]) -> Array:
     """Return means over the sources of each judge."""
-    return [float(x) for x in np.bincount(of, values) / np.bincount(of)]
-
-
-def _at_most(values: list[Scalar], bounds: Array) -> list[Scalar]:
-    return np.fmin(np.array(values, np.float64), bounds).tolist()
+    return np.asarray(np.bincount(of, values) / np.bincount(of))
 
 
 def _read_costs(costs: Any, structure: Structure) -> Array | None:
@@ -289,12 +275,12 @@ def _read_costs(costs: Any, structure: Structure) -> Array | None:
     return np.array([costs[judge] for judge in structure.judges], np.float64)
 
 
-def _gold_accuracy(votes: Votes, y: Any) -> list[Scalar]:
-    n_judges = 0 if votes.structure is None else len(votes.structure.judges)
-    if y is None or votes.structure is None:
+def _gold_accuracy(votes: Votes, structure: Structure, y: Any) -> list[Scalar]:
+    n_judges, of = len(structure.judges), structure.judge_of
+    if y is None:
         return [None] * n_judges
     gold = np.asarray(read_gold(y, votes.classes, votes.n_items, "y"))
-    codes, of = dense_codes(votes.codes), votes.structure.judge_of
+    codes = dense_codes(votes.codes)
     cast = (codes >= 0) & (gold >= 0)[:, None]
     right = np.bincount(of, (cast & (codes == gold[:, None])).sum(axis=0), n_judges)
     total = np.bincount(of, cast.sum(axis=0), n_judges)

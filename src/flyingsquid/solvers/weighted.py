@@ -24,7 +24,8 @@ from flyingsquid.estimation.shares import looks_random
 from flyingsquid.estimation.source_estimates import SourceErrors, SourceEstimates, estimate_by_gold
 from flyingsquid.estimation.tied_em import rows_of
 from flyingsquid.exceptions import NotIdentifiableError
-from flyingsquid.fits.base import Array, Assessment, Fit
+from flyingsquid.fits.assessment import Assessment
+from flyingsquid.fits.base import Array, Fit
 from flyingsquid.fits.concerns import silent_sources_concern
 from flyingsquid.fits.corrected import CorrectedFit
 from flyingsquid.fits.weighted import WeightedFit
