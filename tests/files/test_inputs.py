@@ -37,7 +37,7 @@ HUGE = r"64 bits; got 9\d* \(row 1, source 'b'\)"
         ("v.json", b'[{"a": "x",\n "b": "\\uDC00"}]', None, "Column 8: .*uDC00"),
         ("v.csv", b"a,b\nx,y\n\0,x\n", 3, "NUL"),
         ("v.csv", b"a,a\n0,1\n", None, "'a'"),
-        ("v.csv", b"id,a\nx,0\ny,1\nx,1\n", None, "'x'.*row 2"),
+        ("v.csv", b"id,a\nx,0\ny,1\nx,1\n", None, "'x'.*row 3"),
         ("v.csv", b"id,a\nx,0\n,1\n", None, "Row 1.*identifier"),
         ("v.csv", b"a,b\n0," + b"9" * 200_000 + b"\n", 2, "field larger"),
         ("v.csv", b"a,b\n0," + b"9" * 5_000 + b"\n", None, "64 bits"),
@@ -130,11 +130,11 @@ def test_equal_hashes_are_no_duplicates(tmp_path):
 def test_identifiers_are_compared_across_blocks():
     ids = [f"i{k}" for k in range(1_000)]
     require_distinct(lambda: [ids, ["i1000"]])
-    with pytest.raises(VoteFileError, match="'i7' occurs again on row 1000"):
+    with pytest.raises(VoteFileError, match="'i7' occurs again in row 1,001"):
         require_distinct(lambda: [ids, ["i7"]])
     require_distinct(lambda: [np.arange(5), np.arange(5, 9)])
     require_distinct(lambda: [np.arange(5, 9), np.arange(5)])
-    with pytest.raises(VoteFileError, match="unique; 4 occurs again on row 5"):
+    with pytest.raises(VoteFileError, match="unique; 4 occurs again in row 6"):
         require_distinct(lambda: [np.arange(5), np.arange(4, 9)])
 
 

@@ -31,6 +31,12 @@ def test_texts_and_chosen_columns(frame):
     assert votes.codes.tolist() == [[1, 0], [0, -1]]
 
 
+def test_a_column_of_strings_may_have_no_votes():
+    table = pa.table({"a": pa.array([None, None], pa.string()), "b": ["spam", "ham"]})
+    for frame in (table, pl.from_arrow(table), table.to_pandas()):
+        assert fs.Votes.from_frame(frame).codes.tolist() == [[-1, 1], [-1, 0]]
+
+
 @pytest.mark.parametrize("frame", FRAMES)
 def test_booleans_with_and_without_nulls(frame):
     assert fs.Votes.from_frame(frame({"a": [True, False]})).classes == (False, True)

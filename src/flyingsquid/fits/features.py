@@ -1,4 +1,4 @@
-"""What features add to a fit of votes: learned weights, and their effect."""
+"""Contribution of features to a fit of votes: learned weights, and their effect."""
 
 from __future__ import annotations
 
