@@ -6,7 +6,6 @@ from dataclasses import dataclass
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy.linalg import cho_factor, cho_solve
 from scipy.special import chdtrc
 
 from flyingsquid.estimation.conditional import ConditionalFit, fit_conditional, fit_rank_one
@@ -143,8 +142,8 @@ class Residuals:
         used, noise, b = self.used[inside], self.noise[inside], b[sources]
         # n times the variance of bᵢbⱼ; it may be NaN for pairs without information.
         with np.errstate(invalid="ignore", over="ignore"):
-            factor = cho_factor(information, overwrite_a=True, check_finite=False)
-            inverse = cho_solve(factor, np.eye(len(information))[:, sources], check_finite=False)[sources]
+            # Not by SciPy's Cholesky: its BLAS has threads of its own, which wait for those of NumPy.
+            inverse = np.linalg.solve(information, np.eye(len(information))[:, sources])[sources]
             fitted = np.outer(inverse.diagonal(), b**2)
             fitted = fitted + fitted.T + 2 * np.outer(b, b) * inverse
         left = np.where(used, noise - fitted, noise + fitted)
