@@ -5,7 +5,7 @@ Two methods estimate the same parameters γᵢᵥ = Cov(1{i votes v}, Y)/√Var(
 - *covariance*: bᵢ from all pairs at once, then each vote of each source by its covariance with the others,
   which serve as instruments. Exact for any confusion table and for abstentions that depend on the truth.
 - *quadratic*: triplets of the indicators of one vote, the paper's appendix C.2 with corrections. The two
-  roots of its quadratic equation are P(v) ± √((1-p)/p · CᵢⱼCᵢₖ/Cⱼₖ), so no quadratic equation has to be solved.
+  roots of its quadratic equation are P(v) ± √((1-p)/p · CᵢⱼCᵢₖ/Cⱼₖ), so none has to be solved.
 """
 
 from __future__ import annotations
