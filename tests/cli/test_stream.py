@@ -298,6 +298,14 @@ def test_wrong_usage_is_exit_code_two(arguments):
     assert run(*arguments).exit_code == 2
 
 
+def test_a_table_is_not_a_stream(tmp_path):
+    table = tmp_path / "votes.csv"
+    table.write_text("a,b,c\n0,1,1\n")
+    result = run(table)
+    assert result.exit_code == 2
+    assert "flyingsquid label" in result.stderr
+
+
 def test_files_must_differ(tmp_path):
     path = tmp_path / "votes"
     path.write_text(LINES)

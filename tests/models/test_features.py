@@ -157,7 +157,7 @@ def test_diagnostics_and_the_summary_show_what_features_contribute(case):
     assert effect.is_used
     assert (effect.n_items, effect.n_columns) == features.shape
     assert effect.sentence() in model.summary().footnotes
-    assert effect.sentence() in model.reason_
+    assert "votes and features" in model.reason_
     before, after = model.predict(votes), model.predict(votes, features=features)
     heard = (votes >= 0).any(axis=1)
     assert effect.n_changed == np.count_nonzero((before != after) & heard)

@@ -164,6 +164,11 @@ def test_neighbors_do_not_count_if_sources_depend_on_each_other():
     np.testing.assert_array_equal(model.predict(votes), alone.predict(votes))
 
 
+def test_a_list_of_sequences_is_refused_with_advice():
+    with pytest.raises(VotesError, match=r"np\.concatenate"):
+        fs.SequenceLabelModel().fit([np.zeros((5, 3), int), np.ones((7, 3), int)])
+
+
 def test_three_sources_use_neighbors_unless_they_repeat_their_errors():
     """Three sources leave nothing to test within a row; whether errors repeat is tested between rows."""
     video = fs.datasets.simulate_sequence(5_000, [0.8, 0.7, 0.75], persistence=0.9, random_state=0)

@@ -134,9 +134,7 @@ def stream(
         at = read_checkpoint(checkpoint).position
         click.echo(f'{{"lines": {at.lines}, "bytes": {at.bytes}, "written": {at.written}}}')
         return
-    check_outputs([votes], {"--checkpoint": checkpoint, "--output": output}, overwrite=True)
-    if output is not None and os.path.exists(output) and not os.path.isfile(output):
-        raise click.UsageError(f"--output must be a regular file; got {output}. Use standard output instead.")
+    _check_files(votes, output, checkpoint)
     model = _new_model(options)
     options |= {"block": block, "id": id_field, "output": relative_to_checkpoint(output, checkpoint)}
     start = _new_start(options, model)
@@ -184,6 +182,14 @@ def stream(
     if end.skipped:
         click.echo(f"{end.skipped:,} of {format_count(end.lines, 'line')} skipped", err=True)
 # fmt: on
+
+
+def _check_files(votes: str, output: str | None, checkpoint: str | None) -> None:
+    check_outputs([votes], {"--checkpoint": checkpoint, "--output": output}, overwrite=True)
+    if votes.lower().endswith((".csv", ".tsv", ".parquet", ".arrow")):
+        raise click.UsageError(f"VOTES must be a file of JSON lines; got {votes}. Use flyingsquid label.")
+    if output is not None and os.path.exists(output) and not os.path.isfile(output):
+        raise click.UsageError(f"--output must be a regular file; got {output}. Use standard output instead.")
 
 
 def _new_model(options: dict[str, Any]) -> OnlineLabelModel:

@@ -215,7 +215,8 @@ class Fit(ABC):
         learned = FeatureEvidence.learn(
             lambda codes: np.asarray(self.posterior(codes)[:, 0]), items, votes_on, self.source_groups
         )
-        reason = "; ".join(part for part in (self.reason, learned.effect.sentence()) if part)
+        used = "votes and features" if learned.effect.is_used else "features are not used"
+        reason = "; ".join(part for part in (self.reason, used) if part)
         return replace(self, by_features=learned, reason=reason)
 
     def joint_labels(self, codes: Codes) -> NDArray[np.intp]:

@@ -163,7 +163,7 @@ class SequenceLabelModel(FitAttributes["FittedSequences", SequenceMoments]):
         """
         with self._lock:
             solver = self._validate()
-            read = as_votes(votes)
+            read = _read_rows(votes)
             require_few_classes(read.n_classes)
             sequences = read_lengths(lengths, read.n_items)
             counted = CountedRows.of(read.codes, read.n_classes, None)
@@ -517,3 +517,16 @@ def _read_transition(state: State, fit: Fit, n_sources: int) -> Transition:
     if not fits:
         raise ModelFileError("The transition in the file does not match its rows.")
     return Transition(joint, float(correlation[0]), float(correlation[1]), pairs, excess)
+
+
+def _read_rows(votes: Any) -> Votes:
+    """Return votes on the rows of all sequences; a list of sequences raises an error with advice."""
+    try:
+        return as_votes(votes)
+    except VotesError as error:
+        if isinstance(votes, (list, tuple)) and votes and np.ndim(votes[0]) == 2:
+            raise VotesError(
+                f"`votes` must be one array of the rows of all sequences; got a list of {len(votes):,} "
+                "arrays. Pass np.concatenate(votes) and lengths=[len(part) for part in votes]."
+            ) from error
+        raise
