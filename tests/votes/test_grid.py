@@ -23,6 +23,9 @@ def test_sums_are_those_of_the_rows(m, n_classes):
     np.testing.assert_allclose(grid @ weights, rows @ weights, atol=1e-12)
     np.testing.assert_allclose(grid @ weights[:, 0], rows @ weights[:, 0], atol=1e-12)
     np.testing.assert_allclose(grid.class_sums(by_class), rows.class_sums(by_class), atol=1e-12)
+    for scale in (1.0, 300.0):  # also beyond the largest exponential
+        odds = scale * rng.normal(size=n_classes * m)
+        np.testing.assert_allclose(grid.logistic(odds, 0.3), rows.logistic(odds, 0.3), rtol=1e-9, atol=1e-100)
     np.testing.assert_allclose(grid.vote_sums(one), rows.vote_sums(one), atol=1e-12)
     np.testing.assert_allclose(grid.vote_sums(several), rows.vote_sums(several), atol=1e-12)
     np.testing.assert_allclose([*grid.co_votes(several)], [*rows.co_votes(several)], atol=1e-12)

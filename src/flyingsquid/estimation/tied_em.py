@@ -77,6 +77,11 @@ class Rows:
         return np.where(self.cast.n_votes > 0, self.counts, 0.0)
 
     @cached_property
+    def blank(self) -> NDArray[np.intp]:
+        """Positions of the rows without votes."""
+        return np.flatnonzero(self.cast.n_votes == 0)
+
+    @cached_property
     def votes(self) -> Array:
         """Votes of each source for each class, shape (m, K)."""
         return self.cast.vote_sums(self.counts).T
@@ -272,13 +277,17 @@ class RowEM:
         if len(term.balance) > 2:
             return self._count(table_posterior(rows.cast, term, self.weights.one_sided, self._of_one_sided))
         # For two classes, one of them suffices.
-        second = rows.cast @ (term.logs[:, 1] - term.logs[:, 0]).T.ravel()
-        second += np.log(term.balance[1]) - np.log(term.balance[0])
-        if self._of_one_sided is not None:
-            second += self._of_one_sided[:, 1] - self._of_one_sided[:, 0]
-        second = expit(second, out=second)
-        voted, items = float(rows.voted @ second), float(rows.counts @ second)
+        weights = (term.logs[:, 1] - term.logs[:, 0]).T.ravel()
+        offset = float(np.log(term.balance[1]) - np.log(term.balance[0]))
+        if self._of_one_sided is None:
+            second = rows.cast.logistic(weights, offset)
+        else:
+            added = self._of_one_sided[:, 1] - self._of_one_sided[:, 0]
+            second = expit(rows.cast @ weights + (added + offset))
         second *= rows.counts
+        # A dot product would wait for a second thread, long on a busy machine.
+        items = float(second.sum())
+        voted = items - float(second[rows.blank].sum())
         votes = np.empty((len(rows.votes), 2, 2))
         votes[:, 1] = rows.cast.vote_sums(second).T
         votes[:, 0] = rows.votes - votes[:, 1]

@@ -10,6 +10,7 @@ from typing import Any, NamedTuple, TypeAlias
 import numpy as np
 from numpy.typing import DTypeLike, NDArray
 from scipy.sparse import csr_array, hstack, vstack
+from scipy.special import expit
 
 from flyingsquid._values import format_count, format_value, is_integer
 from flyingsquid.exceptions import IncompatibleError, VotesError
@@ -387,6 +388,12 @@ class OneHot:
     def __matmul__(self, weights: Array) -> Array:
         """Sum ``weights`` of shape (K m,) or (K m, r) over the votes on each item, shape (n,) or (n, r)."""
         return np.asarray(self._as_factors()[0] @ weights)
+
+    def logistic(self, weights: Array, offset: float) -> Array:
+        """Return 1/(1 + exp(-x)) for the sums x of ``weights`` (K m,) plus ``offset``, shape (n,)."""
+        sums = self @ weights
+        sums += offset
+        return np.asarray(expit(sums, out=sums))
 
     def class_sums(self, weights: Array) -> Array:
         """Sum ``weights`` of shape (m, K) over the votes for each class on each item, shape (n, K)."""

@@ -10,6 +10,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 from scipy.sparse import csr_array
+from scipy.special import expit
 
 from flyingsquid.votes.codes import Codes, OneHot, spread_by_class
 from flyingsquid.votes.patterns import all_patterns, n_patterns, pattern_counts
@@ -20,6 +21,8 @@ Array = NDArray[np.float64]
 _MOST_ROWS, _ROWS_THAT_OCCUR, _ITEMS_PER_ROW = 1 << 17, 0.25, 0.25
 # Largest number of one-hot cells of a half, and number of grids that are kept.
 _MOST_CELLS, _MOST_GRIDS = 1 << 18, 16
+# Largest log odds of a half; odds of two halves have a finite product.
+_LARGEST = 350.0
 
 
 class PatternGrid:
@@ -64,14 +67,31 @@ class PatternGrid:
 
     def __matmul__(self, weights: Array) -> Array:
         """Sum ``weights`` of shape (K m,) or (K m, r) over the votes on each row, shape (n,) or (n, r)."""
+        second, first = self._half_sums(weights)
+        sums = second[:, None, :] + first[None, :, :]
+        return np.asarray(sums.reshape(self.n_items, *weights.shape[1:]))
+
+    def _half_sums(self, weights: Array) -> tuple[Array, Array]:
+        """Return the sums of both halves, shape (rows, r)."""
         width = weights.size // len(weights)
         of_votes = weights.reshape(self.n_classes, self.n_sources, width)
         second, first = (
             hot @ of_votes[:, at].reshape(hot.shape[1], width)
             for hot, at in zip(self._hot, self._sources, strict=True)
         )
-        sums = second[:, None, :] + first[None, :, :]
-        return np.asarray(sums.reshape(self.n_items, *weights.shape[1:]))
+        return second, first
+
+    def logistic(self, weights: Array, offset: float) -> Array:
+        """Return 1/(1 + exp(-x)) for the sums x of ``weights`` (K m,) plus ``offset``, shape (n,).
+
+        The exponential of a sum is the product of those of its halves, so only few are computed.
+        """
+        second, first = self._half_sums(weights)
+        second += offset
+        if max(np.abs(second).max(), np.abs(first).max()) > _LARGEST:
+            return np.asarray(expit((second + first.T).ravel()))
+        odds = (np.exp(second) * np.exp(first).T).ravel()
+        return np.divide(odds, 1 + odds, out=odds)
 
     def class_sums(self, weights: Array) -> Array:
         """Sum ``weights`` of shape (m, K) over the votes for each class on each row, shape (n, K)."""
