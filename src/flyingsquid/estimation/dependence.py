@@ -13,8 +13,8 @@ from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy.sparse.csgraph import connected_components
 
+from flyingsquid.graph.junction import components
 from flyingsquid.moments import Moments, PairAgreement
 
 Array = NDArray[np.float64]
@@ -75,10 +75,7 @@ class Dependence:
         """Number of each source's group of copies, shape (m,); None if sources were not compared."""
         if self.shared is None:
             return None
-        are_copies = self.shared >= 1
-        if not are_copies.any():
-            return np.arange(len(are_copies))
-        return np.asarray(connected_components(are_copies, directed=False)[1], np.intp)
+        return components(np.argwhere(self.shared >= 1), len(self.shared))
 
     def scaled(self, factor: float) -> Array | None:
         """Return ``shared`` times ``factor``; near-copies, which need no model, count in full."""
@@ -329,9 +326,7 @@ def _group_copies(moments: Moments, pairs: PairAgreement, compared: _Compared) -
     if len(compared.at):
         alike[np.ix_(compared.at, compared.at)] |= _kappa_unexplained(compared) >= _UNEXPLAINED
     np.fill_diagonal(alike, False)
-    if not alike.any():
-        return np.arange(moments.n_sources)
-    return np.asarray(connected_components(alike, directed=False)[1], np.intp)
+    return components(np.argwhere(alike), moments.n_sources)
 
 
 def _kappa_unexplained(compared: _Compared) -> Array:

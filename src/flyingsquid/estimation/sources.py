@@ -6,8 +6,8 @@ from dataclasses import dataclass
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy.sparse.csgraph import connected_components
 
+from flyingsquid.graph.junction import components
 from flyingsquid.moments import Moments
 
 Array = NDArray[np.float64]
@@ -236,10 +236,7 @@ def flag_sources(signed: SignedMoments) -> SourceFlags:
     least = coverage[:, None] * (1 - 1e-12)
     always = (signed.agreement >= least) | (signed.overlap - signed.agreement >= least)
     same = always & always.T & ~silent[:, None]
-    if same.any():
-        _, copies = connected_components(same, directed=False)
-    else:
-        copies = np.arange(len(coverage))
+    copies = components(np.argwhere(same), len(coverage))
     return SourceFlags(silent, one_sided, np.asarray(copies, np.intp))
 
 
