@@ -115,7 +115,7 @@ def run_in_threads(
 # Items whose bits are compared at a time: 2 KB per plane, so that tiles of planes stay in the cache.
 _ROWS = 1 << 14
 # Every thread has its own counters. There are as many threads as fit into this memory, and at least one.
-_COUNTER_BYTES = 1 << 28
+_COUNTER_BYTES = 1 << 30
 
 
 def pair_counts(kernels: Kernels, codes: NDArray[Any], n_classes: int) -> NDArray[np.int64]:
