@@ -20,3 +20,8 @@ def find(directory: Path, name: str) -> Path:
     if not path.is_file():
         raise SystemExit(f"The directory FLYINGSQUID_DATA must contain {name}/{path.name}.")
     return path
+
+
+def panel_directory() -> Path:
+    """Return the directory of panels, next to the real votes."""
+    return data_directory().parent / "panels"

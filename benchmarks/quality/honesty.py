@@ -5,7 +5,7 @@
 
 A dataset is fitted on all items of all splits, without gold labels; then what the model shows is compared
 with the gold labels. Datasets are those of the design half (docs/quality/halves.md), from the directory
-FLYINGSQUID_DATA. If FLYINGSQUID_PANELS names the directory of further panels, `llmbar` is one of the judges.
+FLYINGSQUID_DATA, and `llmbar` from the directory `panels` next to it, if there is one.
 Simulations have no unknown dependence, so there the interval has to cover the true accuracy in 95% of cases.
 """
 
@@ -14,7 +14,6 @@ from __future__ import annotations
 import argparse
 import itertools
 import json
-import os
 import sys
 import time
 import warnings
@@ -28,7 +27,7 @@ from numpy.typing import NDArray
 
 import flyingsquid as fs
 from benchmarks.harness import RESULTS, save
-from benchmarks.quality.data_directory import data_directory
+from benchmarks.quality.data_directory import data_directory, panel_directory
 from benchmarks.quality.halves import DESIGN, FROZEN, RealSet
 from benchmarks.quality.pools import read_splits
 from benchmarks.quality.regret import clean, majority, many_classes, scores
@@ -91,7 +90,7 @@ class Dataset:
 
 def load(real: RealSet) -> Dataset:
     """Read all splits of a dataset."""
-    directory = Path(os.environ["FLYINGSQUID_PANELS"]) if real == PANEL else data_directory()
+    directory = panel_directory() if real == PANEL else data_directory()
     splits = read_splits(directory, real.name).values()
     votes, y = (np.concatenate(parts) for parts in zip(*splits, strict=True))
     return Dataset(real.name, KINDS.get(real.kind, real.kind), real.n_classes, votes, y.astype(int))
@@ -473,7 +472,7 @@ def main() -> None:
     warnings.simplefilter("ignore")
     half = "frozen" if options.frozen else "design"
     sets = [each for each in (FROZEN if options.frozen else DESIGN) if each.kind != "sequences"]
-    if half == "design" and "FLYINGSQUID_PANELS" in os.environ:
+    if half == "design" and panel_directory().is_dir():
         sets.append(PANEL)
     results = measure(sets, frozen=options.frozen)
     print(render({half: results}))

@@ -19,7 +19,7 @@ from numpy.typing import NDArray
 
 import flyingsquid as fs
 from benchmarks.harness import half_parser, save, saved_halves
-from benchmarks.quality.data_directory import data_directory, find
+from benchmarks.quality.data_directory import data_directory, find, panel_directory
 from flyingsquid.estimation.factors import fit_factors
 from flyingsquid.estimation.replicates import compare_replicates
 from flyingsquid.votes.decisions import expected_credit
@@ -30,11 +30,6 @@ PANELS, JUDGES, DRAWS = 200, 6, 50
 # The difference between two fits has a standard deviation of 1 to 2 points on panels of 300 items.
 SIMULATED = 40
 GOLD = (5, 10, 20, 40)
-
-
-def panel_directory() -> Path:
-    """Return the directory of panels, next to the real votes."""
-    return data_directory().parent / "panels"
 
 
 def load_llmbar(directory: Path) -> tuple[fs.Votes, NDArray[np.intp], NDArray[Any]]:
