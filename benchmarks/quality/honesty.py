@@ -309,8 +309,8 @@ How the intervals are made: [the design note](../design/0009-default.md).
 FROZEN_NOTE = """\
 Measured once after the form and the constants were settled, again for two later defaults, and again when more
 gains were recommended, which changed no verdict here. Coverage is above the goals, and for rules and crowds
-so is the width: most rules here vote on six or ten classes, and the design half has none of these. Nothing was
-changed afterwards."""
+so is the width: most rules here vote on six or ten classes, and the design half has none of these. Nothing
+was changed afterwards."""
 
 
 def render(results: Mapping[str, Any]) -> str:
