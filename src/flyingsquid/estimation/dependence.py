@@ -255,9 +255,9 @@ def _fit_robustly(
         target += strengths
         target /= 2
         np.minimum(np.maximum(target, _LOWEST, out=target), _HIGHEST, out=target)
-        moved = np.abs(target - strengths).max()
+        is_close = iteration > _SETTLED and np.abs(target - strengths).max() < _TOLERANCE
         strengths = target
-        if moved < _TOLERANCE and iteration > _SETTLED:
+        if is_close:
             break
     return strengths
 
@@ -347,13 +347,14 @@ def row_quantiles(values: Array, quantile: Array | float) -> Array:
     ``np.nanquantile`` is slower. Quantiles may differ: they broadcast with the other axes.
     """
     ordered = np.sort(values, axis=-1)
-    last = np.maximum(np.isfinite(ordered).sum(axis=-1) - 1, 0)
+    is_finite = np.isfinite(ordered)
+    last = np.maximum(is_finite.sum(axis=-1) - 1, 0)
     at = quantile * last
-    low = np.floor(at).astype(np.intp)
-    ends = np.stack(np.broadcast_arrays(low, np.minimum(low + 1, last)), axis=-1)
-    found = np.take_along_axis(ordered, ends, axis=-1)
-    below, above = np.moveaxis(np.where(np.isfinite(found), found, 0.0), -1, 0)
-    return np.asarray(below + (at - low) * (above - below))
+    low = at.astype(np.intp)
+    first = np.arange(last.size).reshape(last.shape) * ordered.shape[-1]
+    flat = np.where(is_finite, ordered, 0.0).ravel()
+    below = flat[first + low]
+    return np.asarray(below + (at - low) * (flat[first + np.minimum(low + 1, last)] - below))
 
 
 def _same_items(overlap: Array, cast: Array, n_items: float) -> NDArray[np.bool_]:

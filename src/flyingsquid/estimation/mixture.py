@@ -398,8 +398,8 @@ def _only_class(labels: RowLabels) -> int | None:
         if (some != some[:1]).any():
             return None
     mixed = mix_parts(rows.cast, mixture, labels.fallback, labels.by_tables)
-    best = np.unique(mixed[rows.voted > 0].argmax(axis=1))
-    return int(best[0]) if len(best) == 1 else None
+    best = mixed[rows.voted > 0].argmax(axis=1)
+    return int(best[0]) if len(best) and (best == best[0]).all() else None
 
 
 def gain_over_majority(labels: Array, plausible: list[Array], rows: Rows) -> Gain:

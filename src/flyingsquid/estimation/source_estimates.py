@@ -215,7 +215,7 @@ def estimate_by_gold(
     interval = None
     if balance is None:
         mean_doubt = float(cast @ doubt / max(cast.sum(), 1.0))
-        errors = _share_errors(found.balance, float(rows.voted.sum()))
+        errors = _share_errors(found.balance, rows.n_voted)
         interval = balance_intervals(found.balance, errors, doubt=mean_doubt, trust=0.0, one_sided=0.0)
     else:
         found = replace(found, balance=balance)
@@ -258,7 +258,7 @@ def _spread_of_rows(
     plain = weighted_shares(rows.cast, np.ones_like(mixture.weights))
     return (
         np.maximum(_sampling_errors(sources.accuracies, cast), own),
-        np.maximum(_share_errors(sources.balance, float(rows.voted.sum())), balance_errors),
+        np.maximum(_share_errors(sources.balance, rows.n_voted), balance_errors),
         np.stack([_agreement_with(best_class(each), rows, m) for each in (labels.fallback, plain)]),
         _mean_doubt(labels.fallback, rows, cast),
     )
