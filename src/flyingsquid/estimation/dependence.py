@@ -114,8 +114,10 @@ def find_dependence(moments: Moments, pairs: PairAgreement | None = None) -> Dep
         shared[np.ix_(at, at)] = np.where(is_dependent, excess, 0.0)
         n_pairs = int(is_dependent.sum()) // 2
         second_factor = _second_factor(correlation, precision, moments.n_classes)
-        contradiction = _contradiction(second_factor, is_dependent, moments)
-    shared[_are_copies(_group_copies(moments, pairs, compared))] = 1.0
+        contradiction = _contradiction(second_factor, is_dependent, moments) if n_pairs else 0.0
+    groups = _group_copies(moments, pairs, compared)
+    shared[groups[:, None] == groups] = 1.0
+    np.fill_diagonal(shared, 0.0)
     return Dependence(shared, n_pairs, second_factor, contradiction)
 
 
@@ -179,11 +181,10 @@ def find_copies(moments: Moments) -> Dependence:
     """Find near-copies only."""
     if moments.n_sources > MOST_SOURCES:
         return Dependence(None)
-    return Dependence(_are_copies(near_copies(moments)).astype(np.float64))
-
-
-def _are_copies(groups: NDArray[np.intp]) -> NDArray[np.bool_]:
-    return (groups[:, None] == groups) & ~np.eye(len(groups), dtype=bool)
+    groups = near_copies(moments)
+    shared = (groups[:, None] == groups).astype(np.float64)
+    np.fill_diagonal(shared, 0.0)
+    return Dependence(shared)
 
 
 def discounts(shared: Array) -> Array:

@@ -49,7 +49,7 @@ from flyingsquid.inference.weighted import (
     hot_posterior,
     mix_parts,
     row_sums,
-    weighted_shares,
+    shares_of,
 )
 from flyingsquid.moments import Moments, PairAgreement
 
@@ -412,7 +412,7 @@ def gain_over_majority(labels: Array, plausible: list[Array], rows: Rows) -> Gai
     if not total > 0:
         return Gain(0.0, (0.0, 0.0))
     best = best_class(labels)
-    change = best - best_class(weighted_shares(rows.cast, np.ones(rows.votes.shape)))
+    change = best - best_class(shares_of(rows.cast.class_sums(np.ones(rows.votes.shape))))
     gain, *gains = (float(rows.counts @ row_sums(p * change)[:, 0] / total) for p in (labels, *plausible))
     differ = float(rows.counts @ row_sums(np.maximum(change, 0.0))[:, 0] / total)
     reach = float(NORMAL_95 * np.sqrt(differ / total))

@@ -39,8 +39,8 @@ from flyingsquid.inference.weighted import (
     best_class,
     fallback_posterior,
     row_tops,
+    shares_of,
     table_posterior,
-    weighted_shares,
 )
 from flyingsquid.moments import ConfusionTables, Moments
 from flyingsquid.votes.codes import OneHot
@@ -255,7 +255,7 @@ def _spread_of_rows(
     if by_tables is not None and tables is not None and not mixture.one_sided.all():
         own, balance_errors = _table_errors(rows, by_tables, tables)
         own[mixture.one_sided] = 0.0
-    plain = weighted_shares(rows.cast, np.ones_like(mixture.weights))
+    plain = shares_of(rows.cast.class_sums(np.ones_like(mixture.weights)))
     return (
         np.maximum(_sampling_errors(sources.accuracies, cast), own),
         np.maximum(_share_errors(sources.balance, rows.n_voted), balance_errors),

@@ -21,9 +21,9 @@ from flyingsquid.inference.weighted import (
     TableTerm,
     best_class,
     row_tops,
+    shares_of,
     table_posterior,
     table_scores,
-    weighted_shares,
 )
 from flyingsquid.moments import Moments
 from flyingsquid.votes import Votes
@@ -209,7 +209,7 @@ class RowEM:
     @cached_property
     def by_votes(self) -> Array:
         """Labels by weighted votes, shape (u, K)."""
-        return weighted_shares(self.rows.cast, self.weights.weights)
+        return shares_of(self.rows.cast.class_sums(self.weights.weights))
 
     @cached_property
     def _of_one_sided(self) -> Array | None:
@@ -217,7 +217,7 @@ class RowEM:
         weights, one_sided = self.weights.weights, self.weights.one_sided[:, None]
         if not one_sided.any():
             return None
-        return np.log(weighted_shares(self.rows.cast, np.where(one_sided, weights, 0.0)))
+        return np.log(shares_of(self.rows.cast.class_sums(np.where(one_sided, weights, 0.0))))
 
     def start(self) -> Tables:
         """Return the tables that weighted votes imply."""
