@@ -56,6 +56,8 @@ class Dependence:
     shared : array of shape (m, m) or None
         Share of the evidence of two sources that they have in common: 1 for copies, 0 if independent. None
         for more sources than are compared.
+    groups : integer array of shape (m,) or None
+        Number of each source's group of copies; None if sources were not compared.
     n_pairs : int
         Number of dependent pairs.
     second_factor : float
@@ -66,16 +68,10 @@ class Dependence:
     """
 
     shared: Array | None
+    groups: NDArray[np.intp] | None = None
     n_pairs: int = 0
     second_factor: float = 0.0
     contradiction: float = 0.0
-
-    @property
-    def groups(self) -> NDArray[np.intp] | None:
-        """Number of each source's group of copies, shape (m,); None if sources were not compared."""
-        if self.shared is None:
-            return None
-        return components(np.argwhere(self.shared >= 1), len(self.shared))
 
     def scaled(self, factor: float) -> Array | None:
         """Return ``shared`` times ``factor``; near-copies, which need no model, count in full."""
@@ -118,7 +114,7 @@ def find_dependence(moments: Moments, pairs: PairAgreement | None = None) -> Dep
     groups = _group_copies(moments, pairs, compared)
     shared[groups[:, None] == groups] = 1.0
     np.fill_diagonal(shared, 0.0)
-    return Dependence(shared, n_pairs, second_factor, contradiction)
+    return Dependence(shared, groups, n_pairs, second_factor, contradiction)
 
 
 class _Compared(NamedTuple):
@@ -184,7 +180,7 @@ def find_copies(moments: Moments) -> Dependence:
     groups = near_copies(moments)
     shared = (groups[:, None] == groups).astype(np.float64)
     np.fill_diagonal(shared, 0.0)
-    return Dependence(shared)
+    return Dependence(shared, groups)
 
 
 def discounts(shared: Array) -> Array:
@@ -327,7 +323,7 @@ def _group_copies(moments: Moments, pairs: PairAgreement, compared: _Compared) -
     if len(compared.at):
         alike[np.ix_(compared.at, compared.at)] |= _kappa_unexplained(compared) >= _UNEXPLAINED
     np.fill_diagonal(alike, False)
-    return components(np.argwhere(alike), moments.n_sources)
+    return components(np.argwhere(alike), len(alike))
 
 
 def _kappa_unexplained(compared: _Compared) -> Array:

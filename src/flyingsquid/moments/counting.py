@@ -239,7 +239,7 @@ def count_pairs(
     counts: Any
     if are_pairs_sparse(m, n_classes):
         counts = _sparse_pairs(codes, n_classes, weights)
-        joint = _count_units(codes, n_classes, weights, units)
+        joint = _count_units(codes, n_classes, weights, units) if units else []
         if is_exact:
             counts.data = np.rint(counts.data).astype(np.int64)
     elif (found := rows or CountedRows.of(codes, n_classes, weights)) is not None:
@@ -248,7 +248,7 @@ def count_pairs(
     else:
         by_product = isinstance(codes, csr_array) or _are_few(codes)
         counts = (_by_sparse_product if by_product else _by_bits)(codes, n_classes, weights)
-        joint = _count_units(codes, n_classes, weights, units)
+        joint = _count_units(codes, n_classes, weights, units) if units else []
     if is_exact:
         joint = [np.rint(unit).astype(np.int64) for unit in joint]
     if isinstance(counts, csr_array):
@@ -357,8 +357,6 @@ def slices_by_cost(cost: NDArray[np.int64]) -> Iterator[slice]:
 def _count_units(
     codes: Codes, n_classes: int, weights: NDArray[Any] | None, units: Sequence[tuple[int, ...]]
 ) -> list[NDArray[np.float64]]:
-    if not units:
-        return []
     n, m = codes.shape
     dtype = np.dtype(np.float32 if weights is None else np.float64)
     sizes = [n_patterns(len(unit), n_classes) for unit in units]
