@@ -1,6 +1,6 @@
 """Would the tests notice? ``python -m tests.mutants --sample 300 --seed 0``.
 
-One place of ``estimation/`` or ``inference/`` at a time is made wrong, and the tests that execute it are
+One place of ``estimation/``, ``fits/``, ``inference/`` or ``solvers/`` at a time is made wrong, and the tests that execute it are
 run, the quickest first, until one fails. What no test notices is a survivor.
 
 sites.py   places that can be made wrong, and how
