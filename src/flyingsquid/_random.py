@@ -6,8 +6,7 @@ from typing import Any, TypeAlias
 
 import numpy as np
 
-from flyingsquid._values import format_value, is_integer
-from flyingsquid.exceptions import OptionError
+from flyingsquid._values import is_integer, option_error
 
 RandomState: TypeAlias = int | np.random.Generator | None
 
@@ -33,7 +32,4 @@ def read_random_state(random_state: Any) -> np.random.Generator:
         return random_state
     if random_state is None or (is_integer(random_state) and random_state >= 0):
         return np.random.default_rng(None if random_state is None else int(random_state))
-    raise OptionError(
-        "`random_state` must be an integer >= 0, a numpy.random.Generator or None; got "
-        f"{format_value(random_state)}."
-    )
+    raise option_error("random_state", "an integer >= 0, a numpy.random.Generator or None", random_state)

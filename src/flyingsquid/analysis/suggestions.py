@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 
 from flyingsquid._random import RandomState, read_random_state
 from flyingsquid._table import Table, Tabular, as_scalar
-from flyingsquid._values import format_value, is_integer
+from flyingsquid._values import is_integer, option_error
 from flyingsquid.analysis.comparison import differs_from
 from flyingsquid.analysis.items import read_items, read_votes
 from flyingsquid.estimation.factors import fit_factors, informative_items
@@ -178,9 +178,7 @@ def suggest_items(
     """
     rng = read_random_state(random_state)
     if not is_integer(n) or not 1 <= n <= MOST_SUGGESTED:
-        raise OptionError(
-            f"`n` must be an integer from 1 to {MOST_SUGGESTED:,}; got {format_value(n)}.", parameter="n"
-        )
+        raise option_error("n", f"an integer from 1 to {MOST_SUGGESTED:,}", n)
     if model is None:
         raise OptionError("`model` must be a fitted label model; got None.", parameter="model")
     read, tasks = read_votes(model, votes)

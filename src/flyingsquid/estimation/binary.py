@@ -36,7 +36,7 @@ from flyingsquid.moments import Moments
 from flyingsquid.votes import Votes
 
 if TYPE_CHECKING:
-    from flyingsquid.estimation.task_pairs import TaskPair
+    from flyingsquid.estimation.graph_moments import TaskPair
     from flyingsquid.estimation.units import UnitTable
 
 Array = NDArray[np.float64]

@@ -26,10 +26,10 @@ from flyingsquid.estimation.binary import (
 )
 from flyingsquid.estimation.gold import GoldCounts
 from flyingsquid.estimation.gold_correction import unit_with_gold, with_gold
+from flyingsquid.estimation.graph_moments import TaskPair, pair_of_tasks
 from flyingsquid.estimation.proportional import tables_of_tasks
 from flyingsquid.estimation.sources import Separation, SignedMoments
 from flyingsquid.estimation.symmetric import SYMMETRIC, triplet_pairs
-from flyingsquid.estimation.task_pairs import TaskPair, pair_of_tasks
 from flyingsquid.estimation.units import UnitCounts, UnitTable, reconcile_units, unit_table
 from flyingsquid.exceptions import GraphError, NotIdentifiableError, OptionError
 from flyingsquid.graph import DependencyGraph

@@ -10,7 +10,7 @@ from numpy.typing import ArrayLike, NDArray
 
 from flyingsquid._table import Table
 from flyingsquid.analysis.agreement import Agreement
-from flyingsquid.analysis.calibration import Calibration
+from flyingsquid.analysis.comparison import Calibration
 from flyingsquid.analysis.influence import LearningCurve, LeaveOneOut
 from flyingsquid.charts import build
 from flyingsquid.charts.kinds import Chart

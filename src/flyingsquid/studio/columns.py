@@ -12,7 +12,7 @@ from typing import Any
 
 import numpy as np
 
-from flyingsquid._values import format_list, format_value
+from flyingsquid._values import format_list, format_value, option_error
 from flyingsquid.exceptions import OptionError
 from flyingsquid.studio.fitting import Codes
 from flyingsquid.studio.items import Items, as_text
@@ -98,10 +98,8 @@ class SourceColumns:
             )
         if kind == "function" and found["function"] not in self._file.functions:
             known = format_list(self._file.functions) or "none; start the studio with --functions"
-            raise OptionError(
-                f"`function` must be a labeling function of the watched file ({known}); got "
-                f"{format_value(found['function'])}.",
-                parameter="function",
+            raise option_error(
+                "function", f"a labeling function of the watched file ({known})", found["function"]
             )
         return found
 
