@@ -10,8 +10,7 @@ import pytest
 import flyingsquid as fs
 from flyingsquid.analysis import Rates
 from flyingsquid.analysis.rates import MIN_GOLD
-from flyingsquid.estimation.normal import NORMAL_95
-from flyingsquid.estimation.shares import estimate_shares
+from flyingsquid.estimation.shares import NORMAL_95, estimate_shares
 from flyingsquid.exceptions import NotFittedError, OptionError, VotesError
 
 pd = pytest.importorskip("pandas")

@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 from flyingsquid._table import Table, Tabular
 from flyingsquid._values import format_count, is_integer, option_error
 from flyingsquid.analysis.items import Items, read_items, require_gold
-from flyingsquid.estimation.normal import NORMAL_95, wilson
+from flyingsquid.estimation.shares import NORMAL_95, wilson
 from flyingsquid.exceptions import OptionError, VotesError
 from flyingsquid.fits.diagnostics import Verdict, recommend_by_gold
 from flyingsquid.votes.decisions import best_classes, expected_credit, label_shares

@@ -10,9 +10,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from flyingsquid._random import RandomState, read_random_state
 from flyingsquid._table import Scalar, Table, Tabular
-from flyingsquid._values import is_integer, option_error
+from flyingsquid._values import RandomState, is_integer, option_error, read_random_state
 from flyingsquid._warnings import capture_source_warnings
 from flyingsquid.exceptions import NotIdentifiableError, OptionError
 from flyingsquid.graph import DependencyGraph

@@ -17,8 +17,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from flyingsquid._random import RandomState, read_random_state
-from flyingsquid._values import format_value, is_integer, option_error
+from flyingsquid._values import RandomState, format_value, is_integer, option_error, read_random_state
 from flyingsquid.exceptions import VoteFileError, VotesError
 from flyingsquid.files.datasets import WrenchItems, read_class_names, read_items
 from flyingsquid.votes import Votes

@@ -121,9 +121,7 @@ class DistributedVotes:
             )
         item = self.keep[0] if len(self.keep) == 1 else None
         columns = self.columns if item is None else (*(self.columns or ()), item)
-        task = partial(
-            labeled_rows, reader=Reader(self.columns, self.classes), item=item, by_id=by_id
-        )
+        task = partial(labeled_rows, reader=Reader(self.columns, self.classes), item=item, by_id=by_id)
         found: LabeledRows = self._round(task, columns)
         require_all_found(by_id, set(found.ids))
         if len(set(found.ids)) < len(found.ids):

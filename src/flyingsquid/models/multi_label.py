@@ -10,9 +10,8 @@ from typing import Any, Literal, Self, TypeAlias
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from flyingsquid._random import RandomState
 from flyingsquid._table import Scalar, Table, as_scalar
-from flyingsquid._values import format_count, format_list, format_value, is_one_of, option_error
+from flyingsquid._values import RandomState, format_count, format_list, format_value, is_one_of, option_error
 from flyingsquid._warnings import capture_source_warnings, warn_about_sources
 from flyingsquid.exceptions import (
     GraphError,
@@ -349,7 +348,7 @@ class MultiLabelModel(Estimator):
         if isinstance(given, type) or not all(hasattr(given, name) for name in wanted):
             raise option_error(
                 "label_model",
-                "a label model, such as LabelModel(method='covariance'), or a mapping from every label to one",
+                "a label model, such as LabelModel(), or a mapping from every label to one",
                 given,
             )
         graph = getattr(given, "graph", None)

@@ -15,6 +15,7 @@ from flyingsquid.analysis.comparison import Comparison, calibration
 from flyingsquid.analysis.disagreement import ContestedItem, contested_items, disagreement_buckets
 from flyingsquid.analysis.influence import learning_curve, leave_one_out
 from flyingsquid.analysis.labels_saved import labels_saved
+from flyingsquid.charts import IntervalChart, IntervalRow, Tone
 from flyingsquid.charts.build import (
     calibration_charts,
     column,
@@ -23,8 +24,7 @@ from flyingsquid.charts.build import (
     leave_one_out_chart,
     posterior_chart,
 )
-from flyingsquid.charts.kinds import IntervalChart, IntervalRow, Tone
-from flyingsquid.estimation.normal import wilson
+from flyingsquid.estimation.shares import wilson
 from flyingsquid.exceptions import FlyingSquidError
 from flyingsquid.models import LabelModel, MajorityVote
 from flyingsquid.reports.page import Section, escape_name, escape_text, figure, grid, shorten, table

@@ -11,7 +11,7 @@ import numpy as np
 
 from flyingsquid._table import text_width
 from flyingsquid._values import format_count
-from flyingsquid.charts.kinds import (
+from flyingsquid.charts import (
     BarChart,
     Chart,
     HeatMap,

@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 from flyingsquid._values import format_list, option_error
 from flyingsquid.analysis import suggest_items
 from flyingsquid.exceptions import OptionError
-from flyingsquid.studio.fitting import Codes, StudioFit, VoteSummary, fit_columns, gold_labels
+from flyingsquid.studio.columns import Codes, StudioFit, VoteSummary, fit_columns, gold_labels
 from flyingsquid.studio.items import Items, as_text
 from flyingsquid.studio.project import SourceEntry
 from flyingsquid.votes import Votes

@@ -14,7 +14,7 @@ from flyingsquid.exceptions import OptionError
 from flyingsquid.files import LabelWriter
 from flyingsquid.reports import report
 from flyingsquid.studio.browsing import View
-from flyingsquid.studio.fitting import gold_labels
+from flyingsquid.studio.columns import gold_labels
 from flyingsquid.studio.rules import write_code
 from flyingsquid.studio.workspace import Workspace
 

@@ -15,9 +15,9 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from flyingsquid.estimation.normal import wilson
+from flyingsquid.estimation.shares import wilson
 from flyingsquid.studio.browsing import View
-from flyingsquid.studio.fitting import Codes
+from flyingsquid.studio.columns import Codes
 from flyingsquid.studio.items import Items, as_text
 from flyingsquid.studio.project import SourceEntry
 from flyingsquid.studio.rules import match_key

@@ -21,8 +21,9 @@ from numpy.typing import NDArray
 from flyingsquid.exceptions import OptionError
 from flyingsquid.studio import browsing
 from flyingsquid.studio.browsing import View
-from flyingsquid.studio.columns import FunctionFile, SourceColumns
-from flyingsquid.studio.fitting import (
+from flyingsquid.studio.columns import (
+    FunctionFile,
+    SourceColumns,
     StudioFit,
     fit_columns,
     sample_rows,

@@ -26,8 +26,9 @@ from flyingsquid.moments import Moments
 from flyingsquid.moments.counting import CountPlan
 from flyingsquid.moments.pairs import are_pairs_sparse
 from flyingsquid.torch.soft_cross_entropy import Reduction, SoftCrossEntropy, require_logits
-from flyingsquid.torch.solver import LossSolver, Solved
 from flyingsquid.torch.tensors import (
+    LossSolver,
+    Solved,
     count_shapes,
     count_votes,
     float_dtype,
