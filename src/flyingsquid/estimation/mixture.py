@@ -16,7 +16,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from flyingsquid.estimation.dependence import MOST_SOURCES, Dependence, find_copies, find_dependence
-from flyingsquid.estimation.normal import NORMAL_95
+from flyingsquid.estimation.shares import NORMAL_95
 from flyingsquid.estimation.source_estimates import (
     RowLabels,
     SourceErrors,

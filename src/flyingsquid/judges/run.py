@@ -14,9 +14,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from flyingsquid._progress import progress_bar
-from flyingsquid._random import RandomState, read_random_state
 from flyingsquid._table import Scalar, Table
-from flyingsquid._values import format_count, format_value
+from flyingsquid._values import RandomState, format_count, format_value, read_random_state
 from flyingsquid.exceptions import OptionError, VotesError
 from flyingsquid.judges.adaptive import AdaptiveCalls
 from flyingsquid.judges.answer_file import AnswerFile
