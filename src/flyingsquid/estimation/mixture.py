@@ -38,6 +38,7 @@ from flyingsquid.estimation.trust import (
     Trust,
     evidence_against_abstention,
     probability_adequate,
+    share_determined,
     shares_of_pairs,
     trust_in_tables,
 )
@@ -64,9 +65,8 @@ _ANCHORED_SHARE, _VOTES_PER_ITEM, _STEEPNESS = 0.5, 3.0, 8
 # point below majority vote; the design half: same. Without the likelihood, simulated crowds whose errors
 # depend on the class lose 3 points (docs/design/0009-default.md).
 _UNSUPPORTED, _NATS_PER_ITEM, _DEPENDENT_PAIRS = 0.055, 0.2, 0.1
-# Items without votes get the estimated balance only if it is trusted more than this. Trust in it grows with
-# the pairs of votes on the same items; it is one half at this many (100 to 300: same).
-_TRUSTED_BALANCE, _BALANCE_PAIRS = 0.1, 100.0
+# Items without votes get the estimated balance only if it is trusted more than this.
+_TRUSTED_BALANCE = 0.1
 # Otherwise they get the shares of the votes plus this many uniform pseudo-votes, if more than this share of
 # the votes is by sources of several classes and one class exceeds a uniform share by this much. Smaller
 # differences often come from errors or coverage that depend on the class (docs/quality/regret.md).
@@ -363,10 +363,7 @@ def _without_votes(
         otherwise = np.asarray(shares)
     if term is None or pairs is None or np.count_nonzero(moments.vote_counts.sum(axis=0)) < 2:
         return otherwise  # votes for one class do not show how frequent it is
-    overlap = pairs.overlap * np.outer(~weights.one_sided, ~weights.one_sided)
-    n_pairs = (overlap.sum() - np.trace(overlap)) / 2
-    known = n_pairs / (n_pairs + _BALANCE_PAIRS)
-    trusted = trust.share * several * known
+    trusted = trust.share * several * share_determined(pairs, weights)
     return trusted * term.balance + (1 - trusted) * otherwise if trusted > _TRUSTED_BALANCE else otherwise
 
 

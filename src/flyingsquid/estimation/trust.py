@@ -36,6 +36,9 @@ MOST_FROM_PAIRS = 0.8
 # If this share of all pairs is dependent, they are not exceptions, and the tables do not apply. Only from
 # counts alone it matters: without it, intervals of llm_civilcomments cover 17% of the accuracies.
 _MANY_DEPENDENT = 0.25
+# Votes on the same items determine accuracies and the class balance; half of it at this many pairs (100 to
+# 300: same).
+_PAIRS = 100.0
 # Abstention is tested for sources with a coverage in this range, for classes with at least this many votes,
 # and if there are at least this many sources.
 _LEAST_COVERAGE, _MOST_COVERAGE, _UNUSUAL_VOTES, _FEWEST_SOURCES = 0.02, 0.98, 10.0, 3
@@ -147,9 +150,18 @@ def trust_in_tables(
         found = Trust(0.0, shared_errors, n_tested)
     if against is None:  # nothing could be tested, as with three sources that always vote
         return found
+    if not n_tested:  # abstentions fit the tables, but say little about the accuracies
+        most *= share_determined(pairs, weights)
     dependent = dependence.n_pairs / max(len(voting) * (len(voting) - 1) / 2, 1)
     share = min(most, probability_adequate(against)) / (1 + (dependent / _MANY_DEPENDENT) ** 8)
     return replace(found, share=float(share))
+
+
+def share_determined(pairs: PairAgreement, weights: VoteWeights) -> float:
+    """Return how far pairs of votes on the same items determine the parameters, in [0, 1]."""
+    several = ~weights.one_sided
+    n_pairs = np.triu(pairs.overlap * np.outer(several, several), 1).sum()
+    return float(n_pairs / (n_pairs + _PAIRS))
 
 
 def probability_adequate(against: float) -> float:
