@@ -222,10 +222,13 @@ def _fit_tables(
         return tables, 0.0, None
     if moments.missing[:, -1].any():  # votes that were not asked for are no evidence
         return tables, 0.0, None
+    evidence = evidence_against_abstention(moments, weights)
+    if evidence is None:
+        return tables, 0.0, None
     one_pass = em.passes(abstention=1.0)
     found = converge(one_pass, one_pass(tables))
-    against = evidence_against_abstention(moments, found, weights)
-    share = _without_negligible(0.0 if against is None else probability_adequate(against))
+    against = evidence(found)
+    share = _without_negligible(probability_adequate(against))
     if share == 0:
         return tables, 0.0, against
     if share < 1:
