@@ -27,9 +27,9 @@ class Asking(Tabular):
     Attributes
     ----------
     outcomes : array of n str
-        Reason why asking stopped for each item: ``"pilot"`` (all were asked first), ``"certain"`` (its
-        estimated error is below the target), ``"settled"`` (asking the others would hardly change its
-        label), ``"all asked"`` or ``"out of budget"``.
+        Reason why asking stopped for each item: ``"pilot"`` (all were asked first), ``"settled"`` (asking the
+        others would hardly improve its label), ``"certain"`` (likewise, and its estimated error is below the
+        target), ``"all asked"`` or ``"out of budget"``.
     probabilities : array of shape (n, K)
         P(Y = k | votes) by the label model of the run, which takes the pilot into account.
     n_asked : integer array of shape (n,)

@@ -130,9 +130,10 @@ def ask_judges(
         ``failed``. ``"raise"``: the error ends the run. The same applies to a parser that raises, whose
         answer is unparseable.
     stop_at : float above 0.5 and at most 1, optional
-        Ask adaptively: all judges about a pilot, then one judge at a time about each other item, until its
-        label is estimated to be correct with this probability, or until asking the others would hardly change
-        it. Default: ask every judge about every item, unless there is a ``budget``.
+        Ask adaptively: all judges about a pilot, then one judge at a time about each other item, until asking
+        the others would hardly improve its label. The expected accuracy is at most ``(1 - stop_at) / 10``
+        below that of asking all judges. Default: ask every judge about every item, unless there is a
+        ``budget``.
     budget : float, optional
         The highest number of calls, or the highest cost if there are ``costs``; retries count, and so do the
         calls that ``cache`` records. Judges are asked adaptively, and most valuable calls first.
