@@ -15,6 +15,7 @@ from flyingsquid.estimation.units import UnitTable, system_matrix
 from flyingsquid.exceptions import GraphError, NotIdentifiableError, OptionError, VotesError
 from flyingsquid.files.state import State, write_state
 from flyingsquid.fits.graph import GraphFit
+from flyingsquid.models._base import FitState
 from flyingsquid.models.label_model import Fitted
 from flyingsquid.moments import ConfusionTables
 from flyingsquid.votes.patterns import all_patterns
@@ -260,7 +261,7 @@ def with_parameters(model: Model, graph: fs.DependencyGraph, temper: float = 1.0
         mismatch=0.0,
     )
     given = fs.LabelModel(graph)
-    given._publish(Fitted.of(fit, moments))
+    given._state = FitState(Fitted.of(fit, moments), None)
     return given
 
 

@@ -77,7 +77,8 @@ def vote_weights(moments: Moments, shared: Array | None) -> VoteWeights:
     # The votes of a one-sided source that votes on every item carry no information.
     informative = np.where(one_sided, 1 - np.minimum(moments.coverage, 1.0), 1.0) * counts
     weights *= informative[:, None]
-    weights *= _against_frequent_classes(cast * informative[:, None], one_sided)
+    if one_sided.any():
+        weights *= _against_frequent_classes(cast * informative[:, None], one_sided)
     # The number of sources is the inverse of the sum of their squared shares of the votes. If two sources
     # differ, their votes do not determine which of them is right.
     voted = cast.sum(axis=1)

@@ -24,7 +24,7 @@ from flyingsquid.judges.policy import (
     spread_items,
 )
 from flyingsquid.moments import Moments
-from flyingsquid.solvers import Auto, FitData, check_solver
+from flyingsquid.solvers import Auto, FitData
 from flyingsquid.votes import Votes
 from flyingsquid.votes.codes import ABSTAIN, NOT_ASKED, Label
 
@@ -218,7 +218,7 @@ class Planner:
             # Items on which all judges were asked because the votes disagreed are not typical.
             complete=np.isin(items, self._pilot) & self._is_tested,
         )
-        fit = check_solver(Auto(), data).solve(data)
+        fit = Auto().checked_for(data).solve(data)
         tables = np.asarray(fit.confusion, np.float64)[:, :, :n_classes]
         total = tables.sum(axis=2, keepdims=True)
         uniform = np.full_like(tables, 1 / n_classes)

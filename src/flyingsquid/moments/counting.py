@@ -246,14 +246,14 @@ def count_pairs(
     counts: Any
     if are_pairs_sparse(m, n_classes):
         counts = _by_sparse_product(codes, n_classes, weights)
-        joint = _count_units(codes, n_classes, weights, units)
+        joint = _count_units(codes, n_classes, weights, units) if units else []
     elif (found := rows or CountedRows.of(codes, n_classes, weights)) is not None:
         counts = found.grid.pair_counts(found.counts)
         joint = [_unit_of_histogram(found.counts, m, n_classes, unit) for unit in units]
     else:
         by_product = isinstance(codes, csr_array) or _are_few(codes)
         counts = (_by_sparse_product if by_product else _by_bits)(codes, n_classes, weights)
-        joint = _count_units(codes, n_classes, weights, units)
+        joint = _count_units(codes, n_classes, weights, units) if units else []
     if is_exact:
         joint = [np.rint(unit).astype(np.int64) for unit in joint]
     if isinstance(counts, csr_array):
@@ -361,8 +361,6 @@ def slices_by_cost(cost: NDArray[np.int64]) -> Iterator[slice]:
 def _count_units(
     codes: Codes, n_classes: int, weights: NDArray[Any] | None, units: Sequence[tuple[int, ...]]
 ) -> list[NDArray[np.float64]]:
-    if not units:
-        return []
     n, m = codes.shape
     dtype = np.dtype(np.float32 if weights is None else np.float64)
     sizes = [n_patterns(len(unit), n_classes) for unit in units]
