@@ -16,7 +16,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from flyingsquid.estimation.dependence import MOST_SOURCES, Dependence, find_copies, find_dependence
-from flyingsquid.estimation.normal import NORMAL_95
+from flyingsquid.estimation.shares import NORMAL_95
 from flyingsquid.estimation.source_estimates import (
     RowLabels,
     SourceErrors,
@@ -38,6 +38,7 @@ from flyingsquid.estimation.trust import (
     Trust,
     evidence_against_abstention,
     probability_adequate,
+    share_determined,
     shares_of_pairs,
     trust_in_tables,
 )
@@ -64,9 +65,8 @@ _ANCHORED_SHARE, _VOTES_PER_ITEM, _STEEPNESS = 0.5, 3.0, 8
 # point below majority vote; the design half: same. Without the likelihood, simulated crowds whose errors
 # depend on the class lose 3 points (docs/design/0009-default.md).
 _UNSUPPORTED, _NATS_PER_ITEM, _DEPENDENT_PAIRS = 0.055, 0.2, 0.1
-# Items without votes get the estimated balance only if it is trusted more than this. Trust in it grows with
-# the pairs of votes on the same items; it is one half at this many (100 to 300: same).
-_TRUSTED_BALANCE, _BALANCE_PAIRS = 0.1, 100.0
+# Items without votes get the estimated balance only if it is trusted more than this.
+_TRUSTED_BALANCE = 0.1
 # Otherwise they get the shares of the votes plus this many uniform pseudo-votes, if more than this share of
 # the votes is by sources of several classes and one class exceeds a uniform share by this much. Smaller
 # differences often come from errors or coverage that depend on the class (docs/quality/regret.md).
@@ -222,10 +222,13 @@ def _fit_tables(
         return tables, 0.0, None
     if moments.missing[:, -1].any():  # votes that were not asked for are no evidence
         return tables, 0.0, None
+    evidence = evidence_against_abstention(moments, weights)
+    if evidence is None:
+        return tables, 0.0, None
     one_pass = em.passes(abstention=1.0)
     found = converge(one_pass, one_pass(tables))
-    against = evidence_against_abstention(moments, found, weights)
-    share = _without_negligible(0.0 if against is None else probability_adequate(against))
+    against = evidence(found)
+    share = _without_negligible(probability_adequate(against))
     if share == 0:
         return tables, 0.0, against
     if share < 1:
@@ -363,10 +366,7 @@ def _without_votes(
         otherwise = np.asarray(shares)
     if term is None or pairs is None or np.count_nonzero(moments.vote_counts.sum(axis=0)) < 2:
         return otherwise  # votes for one class do not show how frequent it is
-    overlap = pairs.overlap * np.outer(~weights.one_sided, ~weights.one_sided)
-    n_pairs = (overlap.sum() - np.trace(overlap)) / 2
-    known = n_pairs / (n_pairs + _BALANCE_PAIRS)
-    trusted = trust.share * several * known
+    trusted = trust.share * several * share_determined(pairs, weights)
     return trusted * term.balance + (1 - trusted) * otherwise if trusted > _TRUSTED_BALANCE else otherwise
 
 

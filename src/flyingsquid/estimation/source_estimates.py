@@ -416,7 +416,7 @@ def _typical_items(moments: Moments, mixture: Mixture) -> tuple[Array, Array, Ar
     if moments.n_sources > MOST_SOURCES:
         agreeing, met = (mean * each for each in moments.votes_met())
     else:
-        agreeing, met = moments.votes_met(np.tile(by_source, (len(by_source), 1)))
+        agreeing, met = moments.votes_met(by_source)
     n = np.maximum(cast, 1e-12)
     agreeing, against = agreeing / n, np.maximum(met - agreeing, 0.0) / n
     total = weights + agreeing + against + EVEN_VOTE

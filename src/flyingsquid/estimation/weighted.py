@@ -67,12 +67,12 @@ def vote_weights(moments: Moments, shared: Array | None) -> VoteWeights:
     """
     cast = np.asarray(moments.vote_counts, np.float64)
     one_sided = is_one_sided(cast)
-    counts = np.ones(len(cast))
-    counted = None
     if shared is not None and shared.any():
         counts = discounts(shared)
-        counted = (1 - shared) * counts
-    sides, met = moments.votes_met(counted)
+        sides, met = moments.votes_met(counts, shared)
+    else:
+        counts = np.ones(len(cast))
+        sides, met = moments.votes_met()
     weights = _by_agreement(cast, sides, met, one_sided)
     # The votes of a one-sided source that votes on every item carry no information.
     informative = np.where(one_sided, 1 - np.minimum(moments.coverage, 1.0), 1.0) * counts

@@ -8,7 +8,7 @@ from __future__ import annotations
 import numpy as np
 
 from flyingsquid._values import format_value
-from flyingsquid.estimation.normal import NORMAL_95
+from flyingsquid.estimation.shares import NORMAL_95
 from flyingsquid.fits.base import Array, Fit
 from flyingsquid.fits.diagnostics import FEWEST_SOURCES, format_names, names_in
 from flyingsquid.fits.weighted import balanced_accuracies

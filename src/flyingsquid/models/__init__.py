@@ -1,6 +1,7 @@
 """Estimators."""
 
 from flyingsquid.models.best_of import BestOf
+from flyingsquid.models.end_model import TrainingSet, to_training_set
 from flyingsquid.models.files import load
 from flyingsquid.models.label_model import LabelModel
 from flyingsquid.models.majority_vote import MajorityVote
@@ -8,7 +9,6 @@ from flyingsquid.models.multi_label import MultiLabelModel
 from flyingsquid.models.online_model import OnlineLabelModel
 from flyingsquid.models.score_model import ScoreModel
 from flyingsquid.models.sequence_model import SequenceLabelModel
-from flyingsquid.models.training_set import TrainingSet, to_training_set
 
 __all__ = [
     "BestOf",

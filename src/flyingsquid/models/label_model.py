@@ -9,10 +9,9 @@ from typing import Any, Literal, Self, TypeAlias, get_args, overload
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from flyingsquid._random import RandomState
 from flyingsquid._registry import distributed_votes
 from flyingsquid._table import Table
-from flyingsquid._values import format_value, is_one_of
+from flyingsquid._values import RandomState, format_value, is_one_of
 from flyingsquid.exceptions import (
     GraphError,
     ModelFileError,

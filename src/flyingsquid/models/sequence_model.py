@@ -10,9 +10,8 @@ from typing import Any, Literal, Self
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from flyingsquid._random import RandomState
 from flyingsquid._table import Table
-from flyingsquid._values import format_value
+from flyingsquid._values import RandomState, format_value
 from flyingsquid.estimation.transition import (
     Transition,
     effective_row,

@@ -327,17 +327,18 @@ class OneHot:
         if n * n_classes * m <= most:
             hot = dense_codes(codes)[:, None, :] == np.arange(n_classes)[:, None]
             return cls(hot.reshape(n, n_classes * m).astype(np.float64), n_classes)
+        # Votes are visited row by row, as they are stored, so that nothing has to be sorted by row.
         if isinstance(codes, csr_array):
             item, source, vote = sparse_votes(codes)
-            matrix = csr_array((np.ones(len(item)), (item, vote * m + source)), shape=(n, n_classes * m))
-            return cls(matrix, n_classes)
-        # Cells are visited row by row, as they are stored, so that nothing has to be sorted by row.
-        voted = codes >= 0
-        at = np.flatnonzero(voted)
-        index = np.int32 if max(len(at), n_classes * m) < 1 << 31 else np.int64
-        column = np.take(codes, at).astype(index) * m + (at % m).astype(index)
-        ends = np.concatenate([[0], np.cumsum(voted.sum(axis=1))]).astype(index)
-        matrix = csr_array((np.ones(len(at)), column, ends), shape=(n, n_classes * m))
+            n_votes = np.bincount(item, minlength=n)
+        else:
+            voted = codes >= 0
+            at = np.flatnonzero(voted)
+            source, vote, n_votes = at % m, np.take(codes, at), voted.sum(axis=1)
+        index = np.int32 if max(len(vote), n_classes * m) < 1 << 31 else np.int64
+        column = vote.astype(index) * m + source.astype(index)
+        ends = np.concatenate([[0], np.cumsum(n_votes)]).astype(index)
+        matrix = csr_array((np.ones(len(vote)), column, ends), shape=(n, n_classes * m))
         matrix.sort_indices()
         return cls(matrix, n_classes)
 
@@ -438,10 +439,10 @@ class OneHot:
         if isinstance(voted, np.ndarray):
             yield from ((voted * each[:, None]).T @ voted for each in weights.T)
             return
-        rows = rows_of_entries(matrix)
+        rows, by_source = rows_of_entries(matrix), voted.T.tocsr()
         for each in weights.T:
             weighted = csr_array((each[rows], voted.indices, voted.indptr), shape=shape)
-            yield np.asarray((voted.T @ weighted).todense())
+            yield np.asarray((by_source @ weighted).toarray())
 
     def features(self, sources: NDArray[np.intp]) -> VoteFeatures:
         """Return the votes of some sources as features."""
