@@ -327,7 +327,8 @@ class OneHot:
             most = max(most, min(_CELLS_PER_VOTE * n_votes_in(codes), _MOST_DENSE_CELLS))
         if n * n_classes * m <= most:
             hot = dense_codes(codes)[:, None, :] == np.arange(n_classes)[:, None]
-            return cls(hot.reshape(n, n_classes * m).astype(np.float64), n_classes)
+            # Stored row by row, so that the sums of a row do not depend on the layout of the codes.
+            return cls(hot.reshape(n, n_classes * m).astype(np.float64, order="C"), n_classes)
         # Votes are visited row by row, as they are stored, so that nothing has to be sorted by row.
         if isinstance(codes, csr_array):
             item, source, vote = sparse_votes(codes)
