@@ -76,8 +76,8 @@ def test_sums_do_not_depend_on_the_layout_of_the_codes():
 
 @pytest.mark.parametrize("coverage", [0.9, 0.1])
 def test_chunks_hold_every_item_once(monkeypatch, coverage):
-    monkeypatch.setattr("flyingsquid.votes.codes._CACHED_CELLS", 1_000)
-    monkeypatch.setattr("flyingsquid.votes.codes._CHUNK_CELLS", 500)
+    for name, cells in (("_FEW_CELLS", 100), ("_CACHED_CELLS", 1_000), ("_CHUNK_CELLS", 500)):
+        monkeypatch.setattr(f"flyingsquid.votes.codes.{name}", cells)
     rng = np.random.default_rng(0)
     votes = rng.integers(0, 2, (300, 5))
     codes = np.where(rng.random((300, 5)) < coverage, votes, -1).astype(np.int8)

@@ -326,7 +326,8 @@ class OneHot:
         if repeated:
             most = max(most, min(_CELLS_PER_VOTE * n_votes_in(codes), _MOST_DENSE_CELLS))
         if n * n_classes * m <= most:
-            hot = dense_codes(codes)[:, None, :] == np.arange(n_classes)[:, None]
+            dense = dense_codes(codes) if isinstance(codes, csr_array) else codes
+            hot = dense[:, None, :] == np.arange(n_classes)[:, None]
             # Stored row by row, so that the sums of a row do not depend on the layout of the codes.
             return cls(hot.reshape(n, n_classes * m).astype(np.float64, order="C"), n_classes)
         # Votes are visited row by row, as they are stored, so that nothing has to be sorted by row.
@@ -348,7 +349,7 @@ class OneHot:
     def chunks(cls, codes: Codes, n_classes: int) -> Iterator[tuple[slice, OneHot]]:
         """Yield slices of items and their votes, few at a time if that is faster."""
         n, m = codes.shape
-        is_dense = n * n_classes * m <= _CELLS_PER_VOTE * n_votes_in(codes)
+        is_dense = _FEW_CELLS < n * n_classes * m <= _CELLS_PER_VOTE * n_votes_in(codes)
         step = _CACHED_CELLS // (n_classes * m) if is_dense else 2 * _CHUNK_CELLS // max(m, n_classes)
         for start in range(0, n, max(1, step)):
             items = slice(start, start + max(1, step))
