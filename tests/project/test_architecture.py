@@ -67,7 +67,7 @@ MAY_IMPORT = {
     "datasets": NUMERIC | {"sklearn"},
     "plot": {"numpy", "matplotlib"},
     "_progress": {"rich"},
-    "judges": {"numpy", "narwhals"},
+    "judges": NUMERIC | {"narwhals"},
     "labeling": {"numpy", "narwhals"},
     "reports": {"numpy"},
     "torch": {"numpy", "torch"},

@@ -1,7 +1,6 @@
-"""Estimators."""
+"""Estimators. ``end_model`` is imported on its own, because it imports scikit-learn."""
 
 from flyingsquid.models.best_of import BestOf
-from flyingsquid.models.end_model import TrainingSet, to_training_set
 from flyingsquid.models.files import load
 from flyingsquid.models.label_model import LabelModel
 from flyingsquid.models.majority_vote import MajorityVote
@@ -18,7 +17,5 @@ __all__ = [
     "OnlineLabelModel",
     "ScoreModel",
     "SequenceLabelModel",
-    "TrainingSet",
     "load",
-    "to_training_set",
 ]
