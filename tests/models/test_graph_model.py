@@ -15,8 +15,7 @@ from flyingsquid.estimation.units import UnitTable, system_matrix
 from flyingsquid.exceptions import GraphError, NotIdentifiableError, OptionError, VotesError
 from flyingsquid.files.state import State, write_state
 from flyingsquid.fits.graph import GraphFit
-from flyingsquid.models._base import FitState
-from flyingsquid.models.label_model import Fitted
+from flyingsquid.models._fitted import FitState, Fitted
 from flyingsquid.moments import ConfusionTables
 from flyingsquid.votes.patterns import all_patterns
 from tests.oracle.graphs import Model, margin, random_model

@@ -64,3 +64,25 @@ def test_dense_products_give_the_same_sums():
     np.testing.assert_allclose(repeated @ weights, once @ weights, atol=1e-12)
     np.testing.assert_allclose(repeated.vote_sums(values), once.vote_sums(values), rtol=1e-12)
     np.testing.assert_allclose([*repeated.co_votes(values)], [*once.co_votes(values)], rtol=1e-12)
+
+
+def test_sums_do_not_depend_on_the_layout_of_the_codes():
+    rng = np.random.default_rng(0)
+    codes = rng.integers(-1, 2, (900, 9)).astype(np.int8)
+    weights = rng.normal(size=18)
+    by_column = OneHot.of(np.asfortranarray(codes), 2)
+    np.testing.assert_array_equal(by_column @ weights, OneHot.of(codes, 2) @ weights)
+
+
+@pytest.mark.parametrize("coverage", [0.9, 0.1])
+def test_chunks_hold_every_item_once(monkeypatch, coverage):
+    for name, cells in (("_FEW_CELLS", 100), ("_CACHED_CELLS", 1_000), ("_CHUNK_CELLS", 500)):
+        monkeypatch.setattr(f"flyingsquid.votes.codes.{name}", cells)
+    rng = np.random.default_rng(0)
+    votes = rng.integers(0, 2, (300, 5))
+    codes = np.where(rng.random((300, 5)) < coverage, votes, -1).astype(np.int8)
+    parts = [*OneHot.chunks(codes, 2)]
+    assert len(parts) > 1
+    assert [item for items, _ in parts for item in range(300)[items]] == [*range(300)]
+    sums = np.concatenate([part @ np.arange(10.0) for _, part in parts])
+    np.testing.assert_array_equal(sums, OneHot.of(codes, 2) @ np.arange(10.0))

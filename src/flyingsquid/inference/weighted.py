@@ -15,7 +15,6 @@ from flyingsquid.votes.patterns import by_pattern
 from flyingsquid.votes.tallies import class_sums, has_votes
 
 Array = NDArray[np.float64]
-_CHUNK_CELLS = 1 << 21
 _DOUBLE = np.dtype(np.float64)
 LEAST_PRIOR = 1e-300
 """Probabilities before any vote are kept above this, where their logarithm is finite."""
@@ -109,7 +108,7 @@ def mixture_posterior(
 
     ``tables`` are those of :func:`~flyingsquid.votes.patterns.by_pattern`.
     """
-    m, n_classes = mixture.weights.shape
+    n_classes = mixture.weights.shape[1]
 
     def posterior(rows: Codes) -> Array:
         if mixture.is_weights_only:
@@ -118,10 +117,8 @@ def mixture_posterior(
                 answer[~voted] = mixture.without_votes
             return answer[:, None]
         answer = np.empty((rows.shape[0], 1, n_classes))
-        step = max(1, _CHUNK_CELLS // max(m, n_classes))
-        for start in range(0, rows.shape[0], step):
-            cast = OneHot.of(rows[start : start + step], n_classes)
-            answer[start : start + step, 0] = hot_posterior(cast, mixture)
+        for items, cast in OneHot.chunks(rows, n_classes):
+            answer[items, 0] = hot_posterior(cast, mixture)
         return answer
 
     # The table of all rows must not come from a grid: its sums differ in the last bit from those of rows.

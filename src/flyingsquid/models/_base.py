@@ -6,8 +6,7 @@ import os
 from abc import abstractmethod
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
-from functools import cached_property
-from typing import Any, Generic, Literal, NamedTuple, Self, TypeAlias, TypeVar, overload
+from typing import Any, Literal, Self, TypeAlias, overload
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -21,21 +20,16 @@ from flyingsquid._values import (
     is_one_of,
     read_random_state,
 )
-from flyingsquid._warnings import warn_about_sources
 from flyingsquid.exceptions import IncompatibleError, NotFittedError, OptionError, VotesError
 from flyingsquid.files.state import State, write_state
 from flyingsquid.files.vote_files import read_path
-from flyingsquid.fits.base import Fit
-from flyingsquid.fits.diagnostics import Diagnostics
 from flyingsquid.models._estimator import Estimator, not_fitted
 from flyingsquid.models.validation import hint_arguments
-from flyingsquid.moments import Moments
 from flyingsquid.votes import VoteChunks, Votes, as_chunks, as_votes, one_row
 from flyingsquid.votes.arguments import item_ids, join_series, read_task_gold, read_weights
 from flyingsquid.votes.codes import Label
 from flyingsquid.votes.decisions import TieBreak, as_label_array, decide, expected_credit
-from flyingsquid.votes.feature_items import FeatureItems, FeatureParts
-from flyingsquid.votes.gold_items import GoldItems
+from flyingsquid.votes.feature_items import FeatureParts
 from flyingsquid.votes.reading import is_empty, located, refuse_options
 from flyingsquid.votes.views import Output, to_output
 
@@ -187,133 +181,6 @@ class VoteReader(Estimator):
                 "votes[[0]] or array[0]."
             )
         return np.asarray(votes.to_dense().codes[0])
-
-
-@dataclass(frozen=True, eq=False)
-class FittedParameters:
-    """A fit and values computed from it. Subclasses also store the counts that were fitted."""
-
-    fit: Fit
-
-    def __getstate__(self) -> dict[str, Any]:
-        return vars(self).copy()  # in one step, because another thread may add a cached property
-
-    @property
-    def counts(self) -> Moments:
-        """Counts of single items."""
-        raise NotImplementedError
-
-    @property
-    def coverage(self) -> NDArray[np.float64]:
-        return np.minimum(self.counts.coverage, 1.0)
-
-    @cached_property
-    def interval(self) -> NDArray[np.float64]:
-        interval = self.fit.accuracy_intervals()
-        interval.flags.writeable = False
-        return interval
-
-    @cached_property
-    def diagnostics(self) -> Diagnostics:
-        return self.fit.diagnose(self.counts)
-
-
-FittedT = TypeVar("FittedT", bound=FittedParameters)
-MomentsT = TypeVar("MomentsT")
-
-
-class FitState(NamedTuple, Generic[FittedT, MomentsT]):
-    """The last fit, and later counts that do not determine the accuracies, with gold labels and features."""
-
-    fitted: FittedT | None
-    pending: MomentsT | None
-    pending_gold: GoldItems | None = None
-    pending_features: FeatureItems | None = None
-
-
-class FitAttributes(VoteReader, Generic[FittedT, MomentsT]):
-    """Attributes of a fitted model, computed from the fit."""
-
-    # Assigned at once, so that an interrupted fit leaves the model as it was.
-    _state: FitState[FittedT, MomentsT]
-
-    @property
-    def _fitted(self) -> FittedT:
-        fitted = getattr(self, "_state", FitState(None, None)).fitted
-        if fitted is None:
-            raise self._not_fitted()
-        return fitted
-
-    def _warn(self, stacklevel: int = 3) -> Self:
-        """Warn about suspicious sources, as if the caller of ``fit`` did."""
-        concerns = self._fitted.fit.concerns
-        if concerns:
-            warn_about_sources(" ".join(concerns), stacklevel=stacklevel)
-        return self
-
-    @property
-    def fit_(self) -> Fit:
-        """The estimated parameters."""
-        return self._fitted.fit
-
-    @property
-    def method_(self) -> str:
-        return self.fit_.method
-
-    @property
-    def reason_(self) -> str:
-        return self.fit_.reason
-
-    @property
-    def accuracies_(self) -> NDArray[np.float64]:
-        return self.fit_.accuracies
-
-    @property
-    def accuracies_interval_(self) -> NDArray[np.float64]:
-        """95% intervals of ``accuracies_``, shape (m, 2); NaN for a source or method without a formula.
-
-        ``"auto"`` and ``"weighted"`` estimate sources from their own labels. Their intervals also include
-        errors that sources share, to the extent that confusion tables do not explain the agreement of the
-        sources.
-
-        For more than two classes, the intervals of other methods cover the estimate that the method would
-        give for infinitely many items of the same kind, which differs from the truth if the method is
-        biased, as ``"agreement"`` is. They need another pass over the votes of ``fit`` (``"agreement"``) or
-        ten fits (other methods), with a fixed class balance unless the method estimates it. They are NaN
-        after ``fit_moments`` and ``partial_fit``, where only counts are available.
-
-        In sequences, n rows whose errors persist count as n (1 - r)/(1 + r) rows, with r as in ``temper``.
-        """
-        return self._fitted.interval
-
-    @property
-    def confusion_(self) -> NDArray[np.float64]:
-        return self.fit_.confusion.values
-
-    @property
-    def coverage_(self) -> NDArray[np.float64]:
-        return self._fitted.coverage
-
-    @property
-    def class_balance_(self) -> NDArray[np.float64]:
-        balance = self.fit_.class_balance
-        return np.asarray(balance[0] if len(balance) == 1 else balance)
-
-    @property
-    def class_balance_interval_(self) -> NDArray[np.float64]:
-        """95% intervals of ``class_balance_``; NaN if it was given, or the method has no formula.
-
-        The intervals of ``"auto"`` and ``"weighted"`` take into account that labels may be wrong. Closed
-        forms assume that sources are independent given the truth, and have no interval if a test rejects
-        that.
-        """
-        interval = self.fit_.balance_intervals()
-        return np.asarray(interval[0] if len(interval) == 1 else interval)
-
-    @property
-    def diagnostics_(self) -> Diagnostics:
-        """Suspicious sources, a test of independence, and a recommendation; computed on demand."""
-        return self._fitted.diagnostics
 
 
 class VoteEstimator(VoteReader):

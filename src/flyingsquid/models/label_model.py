@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
-from functools import cached_property
+from dataclasses import replace
 from typing import Any, Literal, Self, TypeAlias, get_args, overload
 
 import numpy as np
@@ -22,34 +21,23 @@ from flyingsquid.exceptions import (
 from flyingsquid.files.fields import check_fields, integer, one_of
 from flyingsquid.files.state import State
 from flyingsquid.fits.assessment import Assessment
-from flyingsquid.fits.base import Fit
 from flyingsquid.fits.concerns import concerns_about
 from flyingsquid.fits.explanation import Explanation
 from flyingsquid.fits.summary import summarize_sources
 from flyingsquid.graph import DependencyGraph
 from flyingsquid.inference.features import combine
 from flyingsquid.models import validation
-from flyingsquid.models._base import (
-    DOUBLE,
-    BatchEstimator,
-    FitAttributes,
-    FitState,
-    FittedParameters,
-    InMemory,
-    VoteSchema,
-    label_columns,
-)
+from flyingsquid.models._base import DOUBLE, BatchEstimator, InMemory, VoteSchema, label_columns
+from flyingsquid.models._fitted import FitAttributes, FitState, Fitted
 from flyingsquid.models.files import fit_from_state, fit_to_state, options_from_meta, options_to_meta
 from flyingsquid.moments import Moments
 from flyingsquid.solvers import FitData, Solver
 from flyingsquid.solvers.base import Rows
 from flyingsquid.solvers.data import feature_items, join_gold, read_fit_data
-from flyingsquid.solvers.structure import LearnedGraph
 from flyingsquid.votes import Votes, as_chunks, as_votes
 from flyingsquid.votes.arguments import read_weights
 from flyingsquid.votes.codes import Label
 from flyingsquid.votes.decisions import TieBreak, as_label_array
-from flyingsquid.votes.feature_items import FeatureItems
 from flyingsquid.votes.features import Features
 from flyingsquid.votes.gold_items import GoldItems
 from flyingsquid.votes.views import Output, to_output
@@ -645,54 +633,3 @@ class LabelModel(FitAttributes["Fitted", Moments], BatchEstimator):
     @property
     def temper_(self) -> float:
         return self.fit_.temper
-
-
-@dataclass(frozen=True, eq=False)
-class Fitted(FittedParameters):
-    """A fit, the counts that it was made from, and derived values.
-
-    Attributes
-    ----------
-    fit : Fit
-    moments : Moments
-    schema : VoteSchema
-    learned_graph : LearnedGraph or None
-    rows : {"all", "distinct", "none"}
-    n_gold : int
-    gold_items : GoldItems or None
-        Items with gold labels, for ``partial_fit``.
-    feature_items : FeatureItems or None
-        A sample of items with features, for ``partial_fit``.
-    """
-
-    moments: Moments
-    schema: VoteSchema
-    learned_graph: LearnedGraph | None = None
-    rows: Rows = "none"
-    n_gold: int = 0
-    gold_items: GoldItems | None = None
-    feature_items: FeatureItems | None = None
-
-    @classmethod
-    def of(
-        cls,
-        fit: Fit,
-        moments: Moments,
-        learned_graph: LearnedGraph | None = None,
-        rows: Rows = "none",
-        n_gold: int = 0,
-    ) -> Fitted:
-        """Return a fit with its counts, and with the sources and classes that these have."""
-        tasks = (1, moments.n_sources) if fit.graph is None else fit.graph.stacked_shape
-        schema = VoteSchema(moments.classes, moments.names, moments.source_names, tasks)
-        return cls(fit, moments, schema, learned_graph, rows, n_gold)
-
-    @property
-    def counts(self) -> Moments:
-        return self.moments
-
-    @cached_property
-    def graph(self) -> DependencyGraph:
-        plain = self.fit.graph or DependencyGraph(len(self.schema.source_names))
-        # A learned graph that had to be left out is not the graph of the fit.
-        return self.learned_graph if self.learned_graph == plain else plain

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import replace
 from typing import Any, Literal, Self
 
 import numpy as np
@@ -29,9 +29,10 @@ from flyingsquid.files.state import State, decode_labels, encode_labels
 from flyingsquid.fits.explanation import Explanation
 from flyingsquid.graph import DependencyGraph
 from flyingsquid.models import _stream, validation
-from flyingsquid.models._base import DOUBLE, FitAttributes, FitState, VoteEstimator, VoteSchema
+from flyingsquid.models._base import DOUBLE, VoteEstimator, VoteSchema
 from flyingsquid.models._estimator import not_fitted
-from flyingsquid.models._stream import LOOKUP_ERRORS, ItemLookup, StreamBalances, StreamGold
+from flyingsquid.models._fitted import FitAttributes, FitState, Fitted
+from flyingsquid.models._stream_state import LOOKUP_ERRORS, StreamBalances, StreamGold, StreamState
 from flyingsquid.models.drift import ChangePoint, DriftHistory, Recorder
 from flyingsquid.models.files import (
     fit_from_state,
@@ -42,7 +43,7 @@ from flyingsquid.models.files import (
     part_of,
     unnested,
 )
-from flyingsquid.models.label_model import Fitted, LabelModel, Method, Source
+from flyingsquid.models.label_model import LabelModel, Method, Source
 from flyingsquid.moments import Moments
 from flyingsquid.moments.counting import CountPlan
 from flyingsquid.moments.files import graph_from_meta
@@ -74,58 +75,6 @@ _FIELDS = {
     "marks": sequence_of(integer(), integer(), integer()),
     "fitted_on": finite(0),
 }
-
-
-@dataclass
-class _StreamState:
-    """Everything that a stream has learned. Chunks work on a copy, which then replaces it.
-
-    Attributes
-    ----------
-    solver : Solver
-    window : Window
-    schema : VoteSchema
-    recorder : Recorder
-    fitted : Fitted or None
-        The last fit; None before the first one.
-    reason : str
-        Why the last refresh did not determine the parameters; empty if it did.
-    fitted_at : int
-        Items seen at the last fit.
-    fitted_on : float
-        Items in the window at the last fit.
-    due, record_due : int
-        Items seen at which the next refresh and the next record are due.
-    lookup : ItemLookup or None
-    gold : StreamGold or None
-    balances : StreamBalances
-    """
-
-    solver: Solver
-    window: Window
-    schema: VoteSchema
-    recorder: Recorder
-    fitted: Fitted | None = None
-    reason: str = ""
-    fitted_at: int = 0
-    fitted_on: float = 0.0
-    due: int = 1
-    record_due: int = 0
-    lookup: ItemLookup | None = None
-    gold: StreamGold | None = None
-    balances: StreamBalances = field(default_factory=StreamBalances)
-
-    def update_lookup(self) -> None:
-        """Rebuild the lookups of single items after anything they depend on has changed."""
-        fit = None if self.fitted is None else self.fitted.fit
-        self.lookup = ItemLookup.of(self.window.layout, fit, self.balances.now)
-
-    def __getstate__(self) -> dict[str, Any]:
-        return {**self.__dict__, "lookup": None}  # functions cannot be pickled; built again from the fit
-
-    def __setstate__(self, state: dict[str, Any]) -> None:
-        self.__dict__.update(state)
-        self.update_lookup()
 
 
 class OnlineLabelModel(FitAttributes[Fitted, Moments], VoteEstimator):
@@ -204,7 +153,7 @@ class OnlineLabelModel(FitAttributes[Fitted, Moments], VoteEstimator):
     source 2 rose from .70 to .89 around item 10,200
     """
 
-    _stream: _StreamState
+    _stream: StreamState
 
     def __init__(
         self,
@@ -320,7 +269,7 @@ class OnlineLabelModel(FitAttributes[Fitted, Moments], VoteEstimator):
     # ------------------------------------------------------------------ fitted attributes
 
     @property
-    def _learned(self) -> _StreamState:
+    def _learned(self) -> StreamState:
         if not hasattr(self, "_stream"):
             raise self._not_fitted()
         return self._stream
@@ -412,7 +361,7 @@ class OnlineLabelModel(FitAttributes[Fitted, Moments], VoteEstimator):
         self._stream = draft
         return codes
 
-    def _with_gold(self, draft: _StreamState, gold: Any, votes: Any, codes: NDArray[Any]) -> StreamGold:
+    def _with_gold(self, draft: StreamState, gold: Any, votes: Any, codes: NDArray[Any]) -> StreamGold:
         """Return the gold labels of a stream with those of a chunk."""
         schema = draft.schema
         read = Votes(codes, schema.classes, schema.names, votes.items if isinstance(votes, Votes) else None)
@@ -447,7 +396,7 @@ class OnlineLabelModel(FitAttributes[Fitted, Moments], VoteEstimator):
     def _declared_classes(self) -> tuple[Label, ...] | None:
         return validation.read_classes(self.classes, self.n_classes)
 
-    def _take(self, data: Any) -> tuple[_StreamState, NDArray[Any]]:
+    def _take(self, data: Any) -> tuple[StreamState, NDArray[Any]]:
         """Return a copy of the state with the sources and classes of a chunk, and the codes of the chunk."""
         if not hasattr(self, "_stream"):
             return self._begin(data)
@@ -461,7 +410,7 @@ class OnlineLabelModel(FitAttributes[Fitted, Moments], VoteEstimator):
         schema = draft.schema
         return draft, _stream.matched_codes(votes, schema.classes, schema.names, len(schema.source_names))
 
-    def _begin(self, data: Any) -> tuple[_StreamState, NDArray[Any]]:
+    def _begin(self, data: Any) -> tuple[StreamState, NDArray[Any]]:
         solver = self._validate()
         votes = _stream.first_votes(data, self._declared_classes(), self.graph)
         graph, m = self.graph, votes.n_sources
@@ -487,8 +436,8 @@ class OnlineLabelModel(FitAttributes[Fitted, Moments], VoteEstimator):
         solver.checked_for(empty)
         _ = empty.anchors
 
-    def _new_state(self, solver: Solver, window: Window) -> _StreamState:
-        state = _StreamState(
+    def _new_state(self, solver: Solver, window: Window) -> StreamState:
+        state = StreamState(
             solver, window, self._schema_of(window.layout), Recorder(), due=max(1, self.warm_up)
         )
         state.update_lookup()
@@ -498,7 +447,7 @@ class OnlineLabelModel(FitAttributes[Fitted, Moments], VoteEstimator):
         tasks = None if self.graph is None else self.graph.stacked_shape
         return VoteSchema(layout.classes, layout.names, shown_names(layout.names, layout.n_sources), tasks)
 
-    def _widen(self, draft: _StreamState, classes: tuple[Label, ...], names: tuple[str, ...] | None) -> None:
+    def _widen(self, draft: StreamState, classes: tuple[Label, ...], names: tuple[str, ...] | None) -> None:
         before = draft.window.layout
         n_sources = len(draft.schema.source_names) if names is None else len(names)
         _stream.check_widening(self.graph, before, classes, n_sources)
@@ -515,7 +464,7 @@ class OnlineLabelModel(FitAttributes[Fitted, Moments], VoteEstimator):
             draft.gold = draft.gold.widened(layout.classes, layout.names, layout.n_sources)
         draft.update_lookup()
 
-    def _set_balance(self, draft: _StreamState, class_balance: ArrayLike) -> None:
+    def _set_balance(self, draft: StreamState, class_balance: ArrayLike) -> None:
         layout = draft.window.layout
         n_tasks = 1 if self.graph is None else self.graph.n_tasks
         given = resolve_task_balance(class_balance, layout.classes, n_tasks)
@@ -537,7 +486,7 @@ class OnlineLabelModel(FitAttributes[Fitted, Moments], VoteEstimator):
             temper=self.temper,
         )
 
-    def _refresh(self, stream: _StreamState) -> None:
+    def _refresh(self, stream: StreamState) -> None:
         """Estimate the parameters of the window again, and record them."""
         window, n = stream.window, stream.window.n_seen
         shrunk, window.urgent = window.urgent, False
@@ -548,7 +497,7 @@ class OnlineLabelModel(FitAttributes[Fitted, Moments], VoteEstimator):
         # While few items have been seen, a quarter more of them is news.
         stream.due = n + min(every, max(10, n // 4))
         moments = window.moments()
-        if self.refresh is None and stream.fitted is not None and _stream.is_unchanged(stream, moments):
+        if self.refresh is None and stream.is_unchanged(moments):
             stream.reason = ""
             self._record(stream, shrunk)
             return
@@ -568,7 +517,7 @@ class OnlineLabelModel(FitAttributes[Fitted, Moments], VoteEstimator):
             self._record(stream, shrunk)
         stream.update_lookup()
 
-    def _record(self, stream: _StreamState, shrunk: bool) -> None:
+    def _record(self, stream: StreamState, shrunk: bool) -> None:
         """Record the parameters, if a record is due or the window has shrunk."""
         n, fitted = stream.window.n_seen, stream.fitted
         if fitted is None or (n < stream.record_due and not shrunk):
@@ -580,7 +529,7 @@ class OnlineLabelModel(FitAttributes[Fitted, Moments], VoteEstimator):
         pace = min(pace, _RECORD_EVERY) if isinstance(self.window, str) else pace
         stream.record_due = n + max(_stream.items_between_fits(self), int(pace))
 
-    def _mean_balance(self, stream: _StreamState) -> Any:
+    def _mean_balance(self, stream: StreamState) -> Any:
         """Return the class balance for the fit: the mean over the window, or the given one."""
         mean = stream.balances.mean(stream.window)
         if mean is None:

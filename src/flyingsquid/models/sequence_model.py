@@ -31,7 +31,8 @@ from flyingsquid.fits.files import read_array
 from flyingsquid.fits.sequences import SequenceDiagnostics, diagnose_sequences, summarize_sequences
 from flyingsquid.inference import combine_rows, forward_backward, viterbi
 from flyingsquid.models import validation
-from flyingsquid.models._base import FitAttributes, FitState, FittedParameters, VoteSchema, read_tie_generator
+from flyingsquid.models._base import VoteSchema, read_tie_generator
+from flyingsquid.models._fitted import FitAttributes, FitState, FittedParameters
 from flyingsquid.models.files import (
     fit_from_state,
     fit_to_state,
