@@ -7,7 +7,6 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from flyingsquid.estimation.dependence import discounts
 from flyingsquid.moments import Moments
 
 Array = NDArray[np.float64]
@@ -70,7 +69,10 @@ def vote_weights(moments: Moments, shared: Array | None) -> VoteWeights:
     counts = np.ones(len(cast))
     counted = None
     if shared is not None and shared.any():
-        counts = discounts(shared)
+        # Together, g sources that share r count as g / (1 + (g - 1) r) votes, on items that all vote on. Less
+        # evidence for a source alone on its items would make EM underestimate its accuracy.
+        both = moments.overlap() / np.maximum(cast.sum(axis=1), 1e-300)[:, None]
+        counts = 1 / (1 + (shared * both).sum(axis=1))
         counted = (1 - shared) * counts
     sides, met = moments.votes_met(counted)
     weights = _by_agreement(cast, sides, met, one_sided)
