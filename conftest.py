@@ -6,5 +6,5 @@ from importlib.util import find_spec
 _NEED_TORCH = ["src/flyingsquid/torch", "src/flyingsquid/legacy/loss.py", "tests/support/torch_process.py"]
 collect_ignore = [] if find_spec("torch") else _NEED_TORCH
 collect_ignore += [] if find_spec("numba") else ["src/flyingsquid/kernels/compiled.py"]
-collect_ignore += [] if find_spec("matplotlib") else ["src/flyingsquid/plot/plots.py"]
+collect_ignore += [] if find_spec("matplotlib") else ["src/flyingsquid/plot.py"]
 collect_ignore += [] if find_spec("dask") else ["src/flyingsquid/distributed"]

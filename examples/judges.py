@@ -68,7 +68,7 @@ def main(n_items: int = 1_000) -> dict[str, float]:
         ask_judges(panel(asked), texts[: n_items // 2], cache=path)  # stopped in the middle
         before = len(asked)
         run = ask_judges(panel(asked), texts, cache=path)  # the same call goes on
-        print(run.summary())
+        print(run)
         kept = run.counts["kept"].sum()
         print(f"{before:,} calls before, {len(asked) - before:,} after; {kept:,} answers were kept")
     model = fs.LabelModel().fit(run.votes)

@@ -23,8 +23,7 @@ from benchmarks.harness import half_parser, save, saved_halves
 from benchmarks.quality.data_directory import data_directory, find
 from benchmarks.quality.halves import DESIGN, FROZEN, RealSet
 from benchmarks.quality.pools import SPLITS
-from flyingsquid.estimation.normal import NORMAL_95
-from flyingsquid.estimation.shares import effective_size, estimate_shares, gold_shares
+from flyingsquid.estimation.shares import NORMAL_95, effective_size, estimate_shares, gold_shares
 
 PAGE = Path(__file__).parents[2] / "docs" / "quality" / "rates.md"
 SIZES = (50, 100, 200)

@@ -41,9 +41,8 @@ if TYPE_CHECKING:
         ScoreModel,
         SequenceLabelModel,
         load,
-        to_training_set,
     )
-    from flyingsquid.models.end_model import WeaklySupervisedClassifier
+    from flyingsquid.models.end_model import WeaklySupervisedClassifier, to_training_set
     from flyingsquid.moments import Moments, SequenceMoments
     from flyingsquid.reports import report
     from flyingsquid.solvers.structure import learn_structure
@@ -111,9 +110,8 @@ _NAMES_IN = {
         "ScoreModel",
         "SequenceLabelModel",
         "load",
-        "to_training_set",
     ),
-    "models.end_model": ("WeaklySupervisedClassifier",),
+    "models.end_model": ("WeaklySupervisedClassifier", "to_training_set"),
     "moments": ("Moments", "SequenceMoments"),
     "reports": ("report",),
     "solvers.structure": ("learn_structure",),

@@ -1,9 +1,9 @@
-"""Type checks of user input, and its formatting in messages."""
+"""Type checks of user input, its formatting in messages, and ``random_state``."""
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from typing import Any
+from typing import Any, TypeAlias
 
 import numpy as np
 
@@ -103,3 +103,30 @@ def format_count(count: float, singular: str, plural: str = "") -> str:
     # Weighted items may be fractional: 12.5 items, but 12 items for 12.0.
     shown = f"{count:,.0f}" if float(count).is_integer() else f"{count:,.10g}"
     return f"{shown} {singular if count == 1 else plural or singular + 's'}"
+
+
+RandomState: TypeAlias = int | np.random.Generator | None
+
+
+def read_random_state(random_state: Any) -> np.random.Generator:
+    """Return the generator for ``random_state``.
+
+    Parameters
+    ----------
+    random_state : int, numpy.random.Generator or None
+        An integer seeds a new generator, so the same integer gives the same numbers. A generator is used
+        directly and advances. None seeds a new generator from the operating system.
+
+    Examples
+    --------
+    >>> bool(read_random_state(0).random() == read_random_state(0).random())
+    True
+    >>> generator = np.random.default_rng(0)
+    >>> read_random_state(generator) is generator
+    True
+    """
+    if isinstance(random_state, np.random.Generator):
+        return random_state
+    if random_state is None or (is_integer(random_state) and random_state >= 0):
+        return np.random.default_rng(None if random_state is None else int(random_state))
+    raise option_error("random_state", "an integer >= 0, a numpy.random.Generator or None", random_state)

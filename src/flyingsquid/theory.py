@@ -16,7 +16,7 @@ import math
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from flyingsquid._values import format_value, is_number
+from flyingsquid._values import is_number, option_error
 from flyingsquid.exceptions import OptionError
 
 __all__ = [
@@ -103,9 +103,7 @@ def covariance_floor(parameters: ArrayLike, class_balance: ArrayLike = (0.5, 0.5
     """
     values, balance = np.asarray(parameters, np.float64), _balance(class_balance)
     if not (np.abs(values) <= 1).all():
-        raise OptionError(
-            f"`parameters` must be in [-1, 1]; got {format_value(parameters)}.", parameter="parameters"
-        )
+        raise option_error("parameters", "in [-1, 1]", parameters)
     variances = np.append((1 - values**2).ravel(), 1 - (balance[1] - balance[0]) ** 2)
     return float(variances.min())
 
@@ -483,25 +481,18 @@ def _require(constraint: str, **values: float) -> None:
     """Raise an OptionError for the first value that is not a number in the given range."""
     for name, value in values.items():
         if not (is_number(value) and _RANGES[constraint](value)):
-            raise OptionError(
-                f"`{name}` must be a number {constraint}; got {format_value(value)}.", parameter=name
-            )
+            raise option_error(name, f"a number {constraint}", value)
 
 
 def _probabilities(name: str, values: ArrayLike) -> NDArray[np.float64]:
     array = np.asarray(values, np.float64)
     if not ((array >= 0) & (array <= 1)).all():
-        raise OptionError(
-            f"`{name}` must be probabilities in [0, 1]; got {format_value(values)}.", parameter=name
-        )
+        raise option_error(name, "probabilities in [0, 1]", values)
     return array
 
 
 def _balance(values: ArrayLike) -> NDArray[np.float64]:
     balance = _probabilities("class_balance", values)
     if balance.shape != (2,) or abs(balance.sum() - 1) > 1e-9:
-        raise OptionError(
-            f"`class_balance` must be two probabilities with sum 1; got {format_value(values)}.",
-            parameter="class_balance",
-        )
+        raise option_error("class_balance", "two probabilities with sum 1", values)
     return balance

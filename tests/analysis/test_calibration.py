@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 
 import flyingsquid as fs
 from flyingsquid.analysis import calibration
-from flyingsquid.analysis.calibration import calibrate
+from flyingsquid.analysis.comparison import calibrate
 from flyingsquid.exceptions import OptionError
 from tests.support.strategies import examples
 

@@ -9,9 +9,8 @@ import pytest
 
 import flyingsquid as fs
 from flyingsquid.analysis import Rates
-from flyingsquid.analysis.rate_results import MIN_GOLD
-from flyingsquid.estimation.normal import NORMAL_95
-from flyingsquid.estimation.shares import estimate_shares
+from flyingsquid.analysis.rates import MIN_GOLD
+from flyingsquid.estimation.shares import NORMAL_95, estimate_shares
 from flyingsquid.exceptions import NotFittedError, OptionError, VotesError
 
 pd = pytest.importorskip("pandas")

@@ -8,12 +8,13 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from scipy.stats import norm
 
-from flyingsquid.estimation.normal import NORMAL_95, wilson
 from flyingsquid.estimation.shares import (
+    NORMAL_95,
     difference_interval,
     effective_size,
     estimate_shares,
     gold_shares,
+    wilson,
 )
 
 MANY = 10**9

@@ -10,7 +10,7 @@ import pytest
 
 import flyingsquid as fs
 from flyingsquid.estimation.binary import Evidence, Options, fit_binary
-from flyingsquid.estimation.task_pairs import joint_table
+from flyingsquid.estimation.graph_moments import joint_table
 from flyingsquid.estimation.transition import (
     LaggedMoments,
     effective_row,

@@ -22,6 +22,7 @@ from flyingsquid._limits import use_limits
 from flyingsquid.cli.main import main
 from flyingsquid.exceptions import IncompatibleError, NotIdentifiableError, SourceWarning
 from flyingsquid.moments import ConfusionTables
+from flyingsquid.moments.pairs import DensePairs, SparsePairs
 
 NAMES = tuple("abcdefg")
 CLASSES = ("ant", "bee", "cat", "dog")
@@ -155,7 +156,9 @@ MOMENTS: dict[str, Callable[[fs.Votes], Any]] = {
     "others_votes": lambda v: counts(v).others_votes(),
     "sparse_others_votes": lambda v: entries_of(counts(v).sparse_others_votes()),
     "votes_met": lambda v: counts(v).votes_met(),
-    "votes_met, discounted": lambda v: counts(v).votes_met(np.linspace(0, 1, 49).reshape(7, 7)),
+    "votes_met, discounted": lambda v: counts(v).votes_met(
+        np.linspace(0.5, 1, 7), np.linspace(0, 1, 49).reshape(7, 7)
+    ),
     "one_vs_rest": lambda v: [counts(v).one_vs_rest(k) for k in range(4)],
     "select": lambda v: counts(v).select([5, 0, 3]),
     "has_all_pairs": lambda v: counts(v).has_all_pairs,
@@ -191,6 +194,24 @@ def test_the_two_storages_can_be_combined_and_compared(sample):
     assert half + fs.Moments.of(votes[100:]) == dense
     with pytest.raises(IncompatibleError):
         half - dense
+
+
+def test_workers_who_share_few_items_are_counted_sparsely():
+    """Counts of a crowd are sparse until enough workers have met, and equal to dense counts throughout."""
+    rng = np.random.default_rng(0)
+    item = np.repeat(np.arange(600), 3)
+    worker = rng.integers(0, 300, len(item))
+    stored = csr_array((np.ones(len(item), np.int8), (item, worker)), shape=(600, 300))
+    stored.data = rng.integers(1, 3, stored.nnz).astype(np.int8)
+    crowd = fs.Votes.from_sparse(stored, classes=(0, 1))
+    few = fs.Moments.of(crowd)
+    assert isinstance(few._pairs[0], SparsePairs)
+    assert few == fs.Moments.of(crowd[:200]) + fs.Moments.of(crowd[200:])
+    everybody = fs.Moments.of(fs.Votes(rng.integers(0, 2, (50, 300)).astype(np.int8), (0, 1)))
+    total = few + everybody
+    assert isinstance(total._pairs[0], DensePairs)
+    assert total == everybody + few
+    assert total - everybody == few
 
 
 def test_files_of_counts_are_read_in_any_storage(storage, sample, tmp_path):

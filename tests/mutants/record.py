@@ -14,20 +14,18 @@ from pathlib import Path
 
 from tests.mutants.sites import PACKAGES, ROOT, Mutant
 
-# The laws of estimation/ and inference/, and of the models made of them.
+# The laws of the changed packages, and of the models made of them.
 TESTS = (
-    *(f"src/flyingsquid/{package}" for package in (*PACKAGES, "fits", "solvers", "models")),
+    *(f"src/flyingsquid/{package}" for package in (*PACKAGES, "models")),
     *(
         f"tests/{directory}"
         for directory in (
             *PACKAGES,
-            "fits",
             "golden",
             "graph",
             "models",
             "moments",
             "oracle",
-            "solvers",
             "theory",
         )
     ),

@@ -12,7 +12,7 @@ import numpy as np
 import pytest
 
 import flyingsquid as fs
-from flyingsquid._random import read_random_state
+from flyingsquid._values import read_random_state
 from flyingsquid.exceptions import OptionError
 
 NAMESPACES = ["analysis", "datasets", "judges", "labeling", "models", "plot"]

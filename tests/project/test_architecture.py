@@ -21,7 +21,6 @@ LAYERS = {
     "_values": 1,
     "kernels": 1,
     "_progress": 2,
-    "_random": 2,
     "_warnings": 1,
     "votes": 2,
     "graph": 2,
@@ -50,7 +49,6 @@ LAYERS = {
 }
 NUMERIC = {"numpy", "scipy"}
 MAY_IMPORT = {
-    "_random": {"numpy"},
     "_values": {"numpy"},
     "_table": {"numpy"},
     "kernels": {"numpy", "numba"},
@@ -69,7 +67,7 @@ MAY_IMPORT = {
     "datasets": NUMERIC | {"sklearn"},
     "plot": {"numpy", "matplotlib"},
     "_progress": {"rich"},
-    "judges": {"numpy", "narwhals"},
+    "judges": NUMERIC | {"narwhals"},
     "labeling": {"numpy", "narwhals"},
     "reports": {"numpy"},
     "torch": {"numpy", "torch"},

@@ -7,7 +7,7 @@ import re
 from hypothesis import given
 from hypothesis import strategies as st
 
-from flyingsquid.reports.escape import escape_name, escape_text, shorten
+from flyingsquid.reports.page import escape_name, escape_text, shorten
 from tests.support.report_data import Reader
 
 

@@ -19,7 +19,7 @@ from flyingsquid.exceptions import (
     SourceWarning,
 )
 from flyingsquid.fits import Fit, IndependentFit
-from flyingsquid.solvers import FitData, Requires, Solver, check_solver, get_solver, solver_names
+from flyingsquid.solvers import FitData, Requires, Solver, get_solver, solver_names
 
 
 @dataclass(frozen=True)
@@ -211,7 +211,7 @@ class TestCapabilities:
     def test_capabilities_are_checked_before_solving(self):
         data = FitData(moments=fs.Moments.of([[0, 1, 1], [1, 1, 0]]))
         with pytest.raises(OptionError, match="votes"):
-            check_solver(get_solver("em"), data)
+            get_solver("em").checked_for(data)
 
 
 class TestWarnings:

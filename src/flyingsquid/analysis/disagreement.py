@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 from scipy.special import entr
 
 from flyingsquid._table import Scalar, Table, Tabular, as_scalar
-from flyingsquid._values import format_count, format_value, is_integer, is_null
+from flyingsquid._values import format_count, is_integer, is_null, option_error
 from flyingsquid.analysis.comparison import differs_from
 from flyingsquid.analysis.items import Items, read_items
 from flyingsquid.exceptions import IncompatibleError, OptionError
@@ -151,7 +151,7 @@ def contested_items(
     [(68, (2, 2), 0), (63, (2, 2), 1)]
     """
     if not is_integer(n) or n < 0:
-        raise OptionError(f"`n` must be an integer >= 0; got {format_value(n)}.")
+        raise option_error("n", "an integer >= 0", n)
     items = read_items(model, votes, y, task=task, features=features)
     first, counts = _distinct_items(items.votes)
     if features is not None:

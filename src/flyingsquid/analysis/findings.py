@@ -22,7 +22,7 @@ from flyingsquid.analysis.sentences import (
 )
 from flyingsquid.analysis.summarize import GoldTally, chance_accuracies
 from flyingsquid.estimation.dependence import near_copies
-from flyingsquid.estimation.normal import NORMAL_95
+from flyingsquid.estimation.shares import NORMAL_95
 from flyingsquid.fits import WeightedFit
 from flyingsquid.fits.diagnostics import names_in, names_in_groups
 from flyingsquid.fits.summary import without_unidentified

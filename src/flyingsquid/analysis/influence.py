@@ -10,9 +10,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from flyingsquid._random import RandomState, read_random_state
 from flyingsquid._table import Scalar, Table, Tabular
-from flyingsquid._values import format_value, is_integer
+from flyingsquid._values import RandomState, is_integer, option_error, read_random_state
 from flyingsquid._warnings import capture_source_warnings
 from flyingsquid.exceptions import NotIdentifiableError, OptionError
 from flyingsquid.graph import DependencyGraph
@@ -203,9 +202,7 @@ def learning_curve(
     gold = join_by_item(gold, item_ids(votes, read), read.n_items, "gold")
     chosen = _sizes(read.n_items, sizes)
     if not is_integer(repeats) or not 1 <= repeats <= _MOST_REPEATS:
-        raise OptionError(
-            f"`repeats` must be an integer from 1 to {_MOST_REPEATS:,}; got {format_value(repeats)}."
-        )
+        raise option_error("repeats", f"an integer from 1 to {_MOST_REPEATS:,}", repeats)
     labeled = np.sort(rng.permutation(read.n_items)[:_MOST_LABELED])
     shown = read[labeled]
     truth = None if y is None else read_task_gold(y, read.classes, (read.n_items, 1), "y")[:, 0][labeled]
@@ -306,7 +303,5 @@ def _sizes(n: int, sizes: Sequence[int] | None) -> list[int]:
         return halved[::-1]
     chosen = [int(size) for size in sizes]
     if not chosen or min(chosen) < 1 or max(chosen) > n or sorted(set(chosen)) != chosen:
-        raise OptionError(
-            f"`sizes` must be increasing integers from 1 to {n:,}; got {format_value(list(sizes))}."
-        )
+        raise option_error("sizes", f"increasing integers from 1 to {n:,}", list(sizes))
     return chosen

@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from flyingsquid._values import format_value, is_integer
+from flyingsquid._values import is_integer, option_error
 from flyingsquid.exceptions import OptionError, VotesError
 from flyingsquid.inference import vote_shares
 from flyingsquid.votes import Votes, as_votes
@@ -74,7 +74,7 @@ def read_items(
         )
     chosen = 0 if task is None else task
     if not is_integer(chosen) or not 0 <= chosen < len(tasks):
-        raise OptionError(f"`task` must be an integer from 0 to {len(tasks) - 1}; got {format_value(task)}.")
+        raise option_error("task", f"an integer from 0 to {len(tasks) - 1}", task)
     gold = None
     if y is not None:
         gold = read_task_gold(y, read.classes, (read.n_items, len(tasks)), name)[:, chosen]

@@ -10,13 +10,12 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from flyingsquid._random import RandomState, read_random_state
 from flyingsquid._table import Scalar, Table, Tabular
-from flyingsquid._values import format_count
+from flyingsquid._values import RandomState, format_count, read_random_state
 from flyingsquid._warnings import capture_source_warnings
 from flyingsquid.analysis.items import read_items, read_votes
 from flyingsquid.exceptions import OptionError, VotesError
-from flyingsquid.models.training_set import select_rows
+from flyingsquid.models.end_model import select_rows
 from flyingsquid.votes.arguments import item_ids, join_by_item
 
 Array = NDArray[np.float64]

@@ -12,8 +12,8 @@ from numpy.typing import NDArray
 from flyingsquid._table import Scalar, Table, Tabular
 from flyingsquid._values import format_list
 from flyingsquid._warnings import capture_source_warnings
+from flyingsquid.analysis.agreement import Reliability, krippendorff_alpha
 from flyingsquid.analysis.items import read_votes
-from flyingsquid.analysis.reliability import Reliability, krippendorff_alpha
 from flyingsquid.estimation.replicates import SelfAgreement, combine_replicates, compare_replicates
 from flyingsquid.exceptions import OptionError, VotesError
 from flyingsquid.judges.asking import read_costs

@@ -2,20 +2,198 @@
 
 from __future__ import annotations
 
+from dataclasses import asdict, dataclass
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 from scipy.special import ndtri
 
-from flyingsquid._values import format_count, format_list, format_value, is_integer, is_null, is_number
+from flyingsquid._table import Scalar, Table, Tabular, as_scalar
+from flyingsquid._values import (
+    format_count,
+    format_list,
+    format_value,
+    is_integer,
+    is_null,
+    is_number,
+    option_error,
+)
 from flyingsquid._warnings import capture_source_warnings
 from flyingsquid.analysis.items import Items, read_items, read_votes
-from flyingsquid.analysis.rate_results import MIN_GOLD, Rate, Rates
-from flyingsquid.estimation.shares import estimate_shares, gold_shares, looks_random
+from flyingsquid.estimation.shares import difference_interval, estimate_shares, gold_shares, looks_random
 from flyingsquid.exceptions import Hint, OptionError, VotesError
 from flyingsquid.votes.arguments import item_ids, join_by_item
 from flyingsquid.votes.encode import as_column
+
+# With fewer gold labels an interval covers most of the range from 0 to 1, and its coverage is not tested.
+MIN_GOLD = 5
+
+
+@dataclass(frozen=True, slots=True)
+class Rate:
+    """Share of one class among the items of a group.
+
+    Attributes
+    ----------
+    group : label or None
+        None if items are not grouped.
+    label : class label
+    n_items, n_gold : int
+        Number of items and of gold labels.
+    share : float or None
+        Estimated share of the class; None if the group has fewer than five gold labels.
+    low, high : float or None
+        Ends of the confidence interval.
+    n_effective : float or None
+        Number of gold labels that would be as precise without a model: for many items, ``n_gold`` times the
+        variance without the model, divided by the variance with it.
+    gold_share, gold_low, gold_high : float or None
+        Share among the gold labels, and its interval without a model (Wilson).
+    """
+
+    group: Any
+    label: Any
+    n_items: int
+    n_gold: int
+    share: float | None = None
+    low: float | None = None
+    high: float | None = None
+    n_effective: float | None = None
+    gold_share: float | None = None
+    gold_low: float | None = None
+    gold_high: float | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class RateDifference:
+    """Share of a class in one group minus its share in another.
+
+    Attributes
+    ----------
+    label : class label
+    first, second : names of the groups
+    difference : float
+        Share in ``first`` minus share in ``second``.
+    low, high : float
+        Ends of the confidence interval. If it does not contain 0, the groups differ.
+    """
+
+    label: Any
+    first: Any
+    second: Any
+    difference: float
+    low: float
+    high: float
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return all values for JSON."""
+        return {key: as_scalar(value) for key, value in asdict(self).items()}
+
+    def sentence(self) -> str:
+        """Return the difference as a sentence."""
+        return (
+            f"{self.label}: {self.first} minus {self.second} is {100 * self.difference:+.1f} points "
+            f"(interval {100 * self.low:+.1f} to {100 * self.high:+.1f})."
+        )
+
+
+@dataclass(frozen=True, slots=True, repr=False)
+class Rates(Tabular):
+    """Shares of classes with confidence intervals. Prints as a table.
+
+    Attributes
+    ----------
+    rates : tuple of Rate
+        One per group and class, groups in order.
+    confidence : float
+        Confidence level of the intervals.
+    concerns : tuple of str
+        Reasons to doubt the intervals, such as a sample that does not look random.
+    """
+
+    rates: tuple[Rate, ...]
+    confidence: float
+    concerns: tuple[str, ...] = ()
+
+    @property
+    def groups(self) -> tuple[Any, ...]:
+        """The groups in order; one None if items are not grouped."""
+        return tuple(dict.fromkeys(rate.group for rate in self.rates))
+
+    def rate(self, label: Any, group: Any = None) -> Rate:
+        """Return the rate of one class in one group.
+
+        Parameters
+        ----------
+        label : class label
+        group : name of a group, optional
+            Needed if items are grouped.
+        """
+        for each in self.rates:
+            if each.label == label and each.group == group:
+                return each
+        if group not in self.groups:
+            raise option_error("group", f"one of {format_list(self.groups)}", group)
+        labels = tuple(dict.fromkeys(each.label for each in self.rates))
+        raise option_error("label", f"one of {format_list(labels)}", label)
+
+    def difference(self, first: Any, second: Any) -> tuple[RateDifference, ...]:
+        """Return the difference of each share between two groups, with intervals for independent groups.
+
+        Parameters
+        ----------
+        first, second : names of groups
+            Differences are shares in ``first`` minus shares in ``second``.
+        """
+        found = []
+        for label in dict.fromkeys(each.label for each in self.rates):
+            ends = []
+            for group in (first, second):
+                rate = self.rate(label, group)
+                if rate.share is None or rate.low is None or rate.high is None:
+                    raise OptionError(
+                        f"The group {format_value(group)} must have at least {MIN_GOLD} gold labels for a "
+                        f"difference; it has {rate.n_gold}."
+                    )
+                ends.append((rate.share, rate.low, rate.high))
+            found.append(RateDifference(label, first, second, *difference_interval(*ends)))
+        return tuple(found)
+
+    @property
+    def differences(self) -> tuple[RateDifference, ...]:
+        """The differences between two groups with enough gold labels; empty for more or fewer groups."""
+        is_complete = all(rate.share is not None for rate in self.rates)
+        return self.difference(*self.groups) if len(self.groups) == 2 and is_complete else ()
+
+    def table(self) -> Table:
+        """Return the rates as a table, with the differences and concerns as footnotes."""
+        rows: list[tuple[Scalar, ...]] = []
+        for r in self.rates:
+            names = (as_scalar(r.group), as_scalar(r.label))
+            rows.append((*names, r.share, r.low, r.high, r.n_gold, r.n_effective, r.n_items))
+        columns = ("group", "class", "share", "low", "high", "gold", "n_eff", "items")
+        formats = ("", "", ".1%", ".1%", ".1%", ",d", ",.0f", ",d")
+        return Table(columns, tuple(rows), footnotes=self._footnotes(), formats=formats)
+
+    def _footnotes(self) -> tuple[str, ...]:
+        notes = [
+            f"low, high: {100 * self.confidence:.4g}% confidence interval. n_eff: number of gold labels that "
+            "would be as precise without a model."
+        ]
+        shown = self.differences[-1:] if len(self.differences) == 2 else self.differences
+        notes += [difference.sentence() for difference in shown]
+        return (*notes, *self.concerns)
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return all values for JSON."""
+        return {
+            "confidence": self.confidence,
+            "rates": [{k: as_scalar(value) for k, value in asdict(rate).items()} for rate in self.rates],
+            "differences": [difference.to_dict() for difference in self.differences],
+            "concerns": list(self.concerns),
+        }
+
 
 Array = NDArray[np.float64]
 
@@ -95,10 +273,7 @@ def estimate_rate(
     low, high: 95% confidence interval. n_eff: number of gold labels that would be as precise without a model.
     """
     if not is_number(confidence) or not 0.5 <= confidence < 1:
-        raise OptionError(
-            f"`confidence` must be a number from 0.5 to below 1; got {format_value(confidence)}.",
-            parameter="confidence",
-        )
+        raise option_error("confidence", "a number from 0.5 to below 1", confidence)
     z = float(ndtri((1 + confidence) / 2))
     if model is None:
         raise OptionError("`model` must be a fitted label model; got None.", parameter="model")
@@ -139,9 +314,7 @@ def _read_groups(by: Any, ids: list[Any] | None, n_items: int) -> list[tuple[Any
     if by is None:
         return [(None, np.arange(n_items))]
     if isinstance(by, str):
-        raise OptionError(
-            f"`by` must be a sequence with the group of each item; got {format_value(by)}.", parameter="by"
-        )
+        raise option_error("by", "a sequence with the group of each item", by)
     names = as_column(join_by_item(by, ids, n_items, "by"), "by").tolist()
     if len(names) != n_items:
         raise VotesError(
@@ -187,9 +360,7 @@ def _predict(
     valid = cross_fit is None or (is_integer(cross_fit) and cross_fit >= 0 and cross_fit != 1)
     if not valid or (cross_fit and n_gold is None):
         supported = "an integer >= 2, 0 or None" if not valid else f"None or 0 for {type(model).__name__}"
-        raise OptionError(
-            f"`cross_fit` must be {supported}; got {format_value(cross_fit)}.", parameter="cross_fit"
-        )
+        raise option_error("cross_fit", f"{supported}", cross_fit)
     if not cross_fit:
         if n_gold and cross_fit is None:
             raise OptionError(

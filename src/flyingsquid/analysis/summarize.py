@@ -12,7 +12,7 @@ from flyingsquid._table import Table
 from flyingsquid._values import format_count
 from flyingsquid.analysis.items import Tasks, read_votes, require_gold
 from flyingsquid.estimation.dependence import MOST_SOURCES, near_copies
-from flyingsquid.estimation.normal import NORMAL_95
+from flyingsquid.estimation.shares import NORMAL_95
 from flyingsquid.fits.summary import (
     Columns,
     Notes,

@@ -11,9 +11,9 @@ from scipy.cluster.hierarchy import leaves_list, linkage
 
 from flyingsquid._values import format_count
 from flyingsquid.analysis.agreement import Agreement
-from flyingsquid.analysis.calibration import Calibration
+from flyingsquid.analysis.comparison import Calibration
 from flyingsquid.analysis.influence import LearningCurve, LeaveOneOut
-from flyingsquid.charts.kinds import (
+from flyingsquid.charts import (
     Array,
     BarChart,
     HeatMap,

@@ -1,6 +1,14 @@
 """Datasets: simulated votes, small examples, and directories of the WRENCH benchmark."""
 
-from flyingsquid.datasets.examples import BreastCancer, Comments, load_breast_cancer, simulate_comments
+from flyingsquid.datasets.examples import (
+    BreastCancer,
+    Comments,
+    Wrench,
+    WrenchSplit,
+    load_breast_cancer,
+    load_wrench,
+    simulate_comments,
+)
 from flyingsquid.datasets.simulator import (
     DriftSimulation,
     GraphSimulation,
@@ -11,7 +19,6 @@ from flyingsquid.datasets.simulator import (
     simulate_graph,
     simulate_sequence,
 )
-from flyingsquid.datasets.wrench import Wrench, WrenchSplit, load_wrench
 
 __all__ = [
     "BreastCancer",

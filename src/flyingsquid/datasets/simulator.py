@@ -8,12 +8,20 @@ from typing import Any, Literal, get_args
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from flyingsquid._random import RandomState, read_random_state
-from flyingsquid._values import format_count, format_value, is_integer, is_number, is_one_of, option_error
+from flyingsquid._values import (
+    RandomState,
+    format_count,
+    format_value,
+    is_integer,
+    is_number,
+    is_one_of,
+    option_error,
+    read_random_state,
+)
 from flyingsquid.estimation.balance import resolve_balance
 from flyingsquid.estimation.drawing import draw_truths
+from flyingsquid.estimation.graph_moments import joint_table
 from flyingsquid.estimation.proportional import tables_from_edges
-from flyingsquid.estimation.task_pairs import joint_table
 from flyingsquid.exceptions import OptionError
 from flyingsquid.graph import DependencyGraph
 from flyingsquid.votes import ABSTAIN, Votes

@@ -7,8 +7,7 @@ from dataclasses import dataclass
 from functools import reduce
 from typing import Any
 
-from flyingsquid.distributed.chunks import attempt, merge
-from flyingsquid.distributed.transforms import Labeling, Transform
+from flyingsquid.distributed.transforms import Labeling, Transform, attempt, merge
 from flyingsquid.exceptions import OptionError, VotesError
 from flyingsquid.votes.reading import located
 

@@ -12,8 +12,16 @@ import numpy as np
 
 from flyingsquid._registry import reader_of
 from flyingsquid._values import format_count, format_list, format_value, option_error
-from flyingsquid.distributed import chunks
-from flyingsquid.distributed.transforms import Labeling, Transform
+from flyingsquid.distributed.transforms import (
+    COLUMNS_HINT,
+    Labeling,
+    Labels,
+    Reader,
+    Transform,
+    count,
+    find_labels,
+    labeled_rows,
+)
 from flyingsquid.exceptions import FlyingSquidError, IncompatibleError, OptionError, VotesError
 from flyingsquid.graph import DependencyGraph
 from flyingsquid.moments import ChunkCounts, Moments
@@ -89,8 +97,8 @@ class DistributedVotes:
         """Return counts and, while they are few, the distinct rows; unknown classes take one more round."""
         known = self.with_classes()
         tasks = None if graph is None else graph.stacked_shape
-        reader = chunks.Reader(known.columns, known.classes, tasks)
-        total: ChunkCounts = known._round(partial(chunks.count, reader=reader, graph=graph, rows=rows))
+        reader = Reader(known.columns, known.classes, tasks)
+        total: ChunkCounts = known._round(partial(count, reader=reader, graph=graph, rows=rows))
         return total
 
     def gold_items(self, gold: Any) -> GoldItems | None:
@@ -113,9 +121,7 @@ class DistributedVotes:
             )
         item = self.keep[0] if len(self.keep) == 1 else None
         columns = self.columns if item is None else (*(self.columns or ()), item)
-        task = partial(
-            chunks.labeled_rows, reader=chunks.Reader(self.columns, self.classes), item=item, by_id=by_id
-        )
+        task = partial(labeled_rows, reader=Reader(self.columns, self.classes), item=item, by_id=by_id)
         found: LabeledRows = self._round(task, columns)
         require_all_found(by_id, set(found.ids))
         if len(set(found.ids)) < len(found.ids):
@@ -135,11 +141,11 @@ class DistributedVotes:
             try:
                 require_same("sources", set(map(str, self.columns)), theirs)
             except IncompatibleError as error:
-                raise IncompatibleError(f"{error} {chunks.COLUMNS_HINT}.") from error
+                raise IncompatibleError(f"{error} {COLUMNS_HINT}.") from error
         return self.parts.label(Labeling.by(estimator, method, options, self.columns, self.keep))
 
     def _find_classes(self) -> tuple[Label, ...]:
-        found: chunks.Labels = self._round(partial(chunks.find_labels, reader=chunks.Reader(self.columns)))
+        found: Labels = self._round(partial(find_labels, reader=Reader(self.columns)))
         if found.declared is not None:
             return found.declared
         labels = [sorted(values, key=repr) for values in found.values]
@@ -151,7 +157,7 @@ class DistributedVotes:
         try:
             return encode(table, Convention.declared(None), lambda _, j: f"column {found.names[j]!r}")[1]
         except VotesError as error:
-            raise VotesError(f"{error} {chunks.COLUMNS_HINT}, which also accepts `classes`.") from error
+            raise VotesError(f"{error} {COLUMNS_HINT}, which also accepts `classes`.") from error
 
     def _round(self, task: Callable[[Any], Any], columns: tuple[Any, ...] | None = None) -> Any:
         total = self.parts.reduce(task, columns or self.columns)

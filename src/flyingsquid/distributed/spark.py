@@ -10,8 +10,7 @@ from importlib.util import find_spec
 from typing import Any
 
 from flyingsquid._values import format_value
-from flyingsquid.distributed.chunks import COLUMNS_HINT, attempt, merge
-from flyingsquid.distributed.transforms import Labeling, Transform
+from flyingsquid.distributed.transforms import COLUMNS_HINT, Labeling, Transform, attempt, merge
 from flyingsquid.exceptions import OptionError, VotesError
 from flyingsquid.votes.reading import located
 

@@ -56,6 +56,8 @@ class Dependence:
     shared : array of shape (m, m) or None
         Share of the evidence of two sources that they have in common: 1 for copies, 0 if independent. None
         for more sources than are compared.
+    groups : integer array of shape (m,) or None
+        Number of each source's group of copies; None if sources were not compared.
     n_pairs : int
         Number of dependent pairs.
     second_factor : float
@@ -66,16 +68,10 @@ class Dependence:
     """
 
     shared: Array | None
+    groups: NDArray[np.intp] | None = None
     n_pairs: int = 0
     second_factor: float = 0.0
     contradiction: float = 0.0
-
-    @property
-    def groups(self) -> NDArray[np.intp] | None:
-        """Number of each source's group of copies, shape (m,); None if sources were not compared."""
-        if self.shared is None:
-            return None
-        return components(np.argwhere(self.shared >= 1), len(self.shared))
 
     def scaled(self, factor: float) -> Array | None:
         """Return ``shared`` times ``factor``; near-copies, which need no model, count in full."""
@@ -114,9 +110,11 @@ def find_dependence(moments: Moments, pairs: PairAgreement | None = None) -> Dep
         shared[np.ix_(at, at)] = np.where(is_dependent, excess, 0.0)
         n_pairs = int(is_dependent.sum()) // 2
         second_factor = _second_factor(correlation, precision, moments.n_classes)
-        contradiction = _contradiction(second_factor, is_dependent, moments)
-    shared[_are_copies(_group_copies(moments, pairs, compared))] = 1.0
-    return Dependence(shared, n_pairs, second_factor, contradiction)
+        contradiction = _contradiction(second_factor, is_dependent, moments) if n_pairs else 0.0
+    groups = _group_copies(moments, pairs, compared)
+    shared[groups[:, None] == groups] = 1.0
+    np.fill_diagonal(shared, 0.0)
+    return Dependence(shared, groups, n_pairs, second_factor, contradiction)
 
 
 class _Compared(NamedTuple):
@@ -179,11 +177,10 @@ def find_copies(moments: Moments) -> Dependence:
     """Find near-copies only."""
     if moments.n_sources > MOST_SOURCES:
         return Dependence(None)
-    return Dependence(_are_copies(near_copies(moments)).astype(np.float64))
-
-
-def _are_copies(groups: NDArray[np.intp]) -> NDArray[np.bool_]:
-    return (groups[:, None] == groups) & ~np.eye(len(groups), dtype=bool)
+    groups = near_copies(moments)
+    shared = (groups[:, None] == groups).astype(np.float64)
+    np.fill_diagonal(shared, 0.0)
+    return Dependence(shared, groups)
 
 
 def _outliers(correlation: Array, precision: Array) -> tuple[Array, NDArray[np.bool_]]:
@@ -247,9 +244,9 @@ def _fit_robustly(
         target += strengths
         target /= 2
         np.minimum(np.maximum(target, _LOWEST, out=target), _HIGHEST, out=target)
-        moved = np.abs(target - strengths).max()
+        is_close = iteration > _SETTLED and np.abs(target - strengths).max() < _TOLERANCE
         strengths = target
-        if moved < _TOLERANCE and iteration > _SETTLED:
+        if is_close:
             break
     return strengths
 
@@ -318,7 +315,7 @@ def _group_copies(moments: Moments, pairs: PairAgreement, compared: _Compared) -
     if len(compared.at):
         alike[np.ix_(compared.at, compared.at)] |= _kappa_unexplained(compared) >= _UNEXPLAINED
     np.fill_diagonal(alike, False)
-    return components(np.argwhere(alike), moments.n_sources)
+    return components(np.argwhere(alike), len(alike))
 
 
 def _kappa_unexplained(compared: _Compared) -> Array:
@@ -339,13 +336,14 @@ def row_quantiles(values: Array, quantile: Array | float) -> Array:
     ``np.nanquantile`` is slower. Quantiles may differ: they broadcast with the other axes.
     """
     ordered = np.sort(values, axis=-1)
-    last = np.maximum(np.isfinite(ordered).sum(axis=-1) - 1, 0)
+    is_finite = np.isfinite(ordered)
+    last = np.maximum(is_finite.sum(axis=-1) - 1, 0)
     at = quantile * last
-    low = np.floor(at).astype(np.intp)
-    ends = np.stack(np.broadcast_arrays(low, np.minimum(low + 1, last)), axis=-1)
-    found = np.take_along_axis(ordered, ends, axis=-1)
-    below, above = np.moveaxis(np.where(np.isfinite(found), found, 0.0), -1, 0)
-    return np.asarray(below + (at - low) * (above - below))
+    low = at.astype(np.intp)
+    first = np.arange(last.size).reshape(last.shape) * ordered.shape[-1]
+    flat = np.where(is_finite, ordered, 0.0).ravel()
+    below = flat[first + low]
+    return np.asarray(below + (at - low) * (flat[first + np.minimum(low + 1, last)] - below))
 
 
 def _same_items(overlap: Array, cast: Array, n_items: float) -> NDArray[np.bool_]:

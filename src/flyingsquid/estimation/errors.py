@@ -11,7 +11,7 @@ from scipy.special import stdtrit
 from flyingsquid.estimation.balance import rank_one_influence, skewness_influence
 from flyingsquid.estimation.binary import BinaryFit
 from flyingsquid.estimation.conditional import ConditionalFit
-from flyingsquid.estimation.normal import NORMAL_95
+from flyingsquid.estimation.shares import NORMAL_95
 from flyingsquid.estimation.sources import SignedMoments
 from flyingsquid.estimation.symmetric import accuracies_from_balance, has_few_own_groups, triplet_pairs
 from flyingsquid.estimation.triplets import Pairs, roots, strongest_partners

@@ -16,7 +16,7 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from flyingsquid.estimation.normal import NORMAL_95, wilson
+from flyingsquid.estimation.shares import NORMAL_95, wilson
 from flyingsquid.inference.correction import Correction, log_probabilities, log_shares, mean_votes
 from flyingsquid.votes.codes import OneHot
 from flyingsquid.votes.decisions import expected_credit

@@ -26,10 +26,10 @@ from flyingsquid.estimation.binary import (
 )
 from flyingsquid.estimation.gold import GoldCounts
 from flyingsquid.estimation.gold_correction import unit_with_gold, with_gold
+from flyingsquid.estimation.graph_moments import Instruments, TaskPair, pairs_of_tasks
 from flyingsquid.estimation.proportional import tables_of_tasks
 from flyingsquid.estimation.sources import Separation, SignedMoments
 from flyingsquid.estimation.symmetric import SYMMETRIC, triplet_pairs
-from flyingsquid.estimation.task_pairs import TaskPair, pair_of_tasks
 from flyingsquid.estimation.units import UnitCounts, UnitTable, reconcile_units, unit_table
 from flyingsquid.exceptions import GraphError, NotIdentifiableError, OptionError
 from flyingsquid.graph import DependencyGraph
@@ -211,18 +211,6 @@ def _fit_units(
 
 
 def _fit_pairs(moments: Moments, graph: DependencyGraph, tasks: Sequence[TaskFit]) -> tuple[TaskPair, ...]:
-    pairs = []
-    # If all tasks have the same number of sources, numbered task by task, sources at equal positions are one
-    # detector.
-    same = graph.stacked_shape is not None
-    for a, b in graph.task_edges:
-        first, second = tasks[a], tasks[b]
-        pairs.append(
-            pair_of_tasks(
-                moments.select(first.own + second.own),
-                (first.estimated_slopes, second.estimated_slopes),
-                (first.fit.balance, second.fit.balance),
-                same_detectors=same,
-            )
-        )
-    return tuple(pairs)
+    instruments = [Instruments.of(task.estimated_tables, task.fit.balance) for task in tasks]
+    balances = [task.fit.balance for task in tasks]
+    return pairs_of_tasks(moments, graph, instruments, balances, balances)

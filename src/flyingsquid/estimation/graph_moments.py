@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -10,7 +11,6 @@ from numpy.typing import NDArray
 from scipy.linalg import helmert
 
 from flyingsquid.estimation.agreement import PRIOR_VOTES, prior_table
-from flyingsquid.estimation.task_pairs import LARGEST_ERROR, TaskPair, fit_margins
 from flyingsquid.estimation.units import UnitTable, reconcile_units
 from flyingsquid.graph import DependencyGraph
 from flyingsquid.inference.weighted import to_probabilities
@@ -19,6 +19,70 @@ from flyingsquid.votes.codes import Codes, dense_codes
 from flyingsquid.votes.patterns import all_patterns, packed_chunks
 
 Array = NDArray[np.float64]
+_SWEEPS = 500
+_CONVERGED = 1e-14
+
+
+def fit_margins(table: Array, rows: Array, columns: Array) -> Array:
+    """Rescale rows and columns of a positive table until their sums are those given, shape (A, B).
+
+    The odds ratios are kept. A table that already has these margins is unchanged.
+
+    >>> fit_margins(np.array([[4.0, 1.0], [1.0, 4.0]]), np.array([0.5, 0.5]), np.array([0.5, 0.5]))
+    array([[0.4, 0.1],
+           [0.1, 0.4]])
+    """
+    for _ in range(_SWEEPS):
+        table = table * (rows / table.sum(axis=1))[:, None]
+        table = table * (columns / table.sum(axis=0))
+        if np.abs(table.sum(axis=1) - rows).max() < _CONVERGED:
+            break
+    return table
+
+
+# Correlations with a larger standard error are not used: two standard errors reach from -1 to 1.
+LARGEST_ERROR = 0.5
+
+
+@dataclass(frozen=True, slots=True)
+class TaskPair:
+    """Joint distribution of two neighboring truths.
+
+    Attributes
+    ----------
+    table : array of shape (K, K)
+        P(Y_a, Y_b), every cell above 0; independent if the votes do not determine it.
+    excess : array of shape (pairs,), or empty
+        For each pair of sources that is one detector on both tasks: the correlation of its errors that the
+        truths do not explain.
+    """
+
+    table: Array
+    excess: Array
+
+
+def joint_table(covariance: float, first: Array, second: Array, n_items: float) -> Array:
+    """Return P(Y_a, Y_b), shape (2, 2), for two margins and the covariance of truths in {-1, +1}.
+
+    No cell is below half an item, because smaller probabilities cannot be observed. The covariance is reduced
+    if necessary; the margins are kept.
+
+    >>> joint_table(0.5, np.array([0.5, 0.5]), np.array([0.5, 0.5]), 1e9).round(3)
+    array([[0.375, 0.125],
+           [0.125, 0.375]])
+    >>> joint_table(5.0, np.array([0.2, 0.8]), np.array([0.2, 0.8]), 50).round(3)
+    array([[0.19, 0.01],
+           [0.01, 0.79]])
+    """
+    apart = np.outer(first, second)
+    rarest = min(0.5 / n_items, float(apart.min()) / 2)
+    # In signs ±1, a covariance c moves c/4 onto the diagonal.
+    least = rarest - min(apart[0, 0], apart[1, 1])
+    most = min(apart[0, 1], apart[1, 0]) - rarest
+    moved = float(np.clip(covariance / 4, least, most))
+    return np.asarray(apart + moved * np.array([[1.0, -1.0], [-1.0, 1.0]]))
+
+
 # Lower bound of the variance given the truth, as a share of the variance.
 _RESIDUAL_FLOOR = 0.05
 
@@ -220,28 +284,43 @@ def _one_by_one(single: Array, balance: Array) -> Array:
 _LEAST_NOISE = 1e-6
 
 
-def pair_of_many(
+def pairs_of_tasks(
+    moments: Moments,
+    graph: DependencyGraph,
+    instruments: Sequence[Instruments],
+    balance: Sequence[Array],
+    margins: Sequence[Array],
+) -> tuple[TaskPair, ...]:
+    """Estimate the table of every task edge.
+
+    If all tasks have the same number of sources, numbered task by task, sources at equal positions are one
+    detector. Its errors persist from one frame to the next, so it is not used for the truths if other sources
+    are available; its excess is reported.
+
+    Parameters
+    ----------
+    instruments : the sources of each task
+    balance : arrays of shape (K,)
+        P(Y = k) of each task as estimated from the votes.
+    margins : arrays of shape (K,)
+        P(Y = k) that the tables must have.
+    """
+    same = graph.stacked_shape is not None
+    found = []
+    for a, b in graph.task_edges:
+        part = moments.select(graph.sources_of(a) + graph.sources_of(b))
+        ends = (instruments[a], instruments[b])
+        found.append(_pair_of_tasks(part, ends, (balance[a], balance[b]), (margins[a], margins[b]), same))
+    return tuple(found)
+
+
+def _pair_of_tasks(
     moments: Moments,
     instruments: tuple[Instruments, Instruments],
     balance: tuple[Array, Array],
     margins: tuple[Array, Array],
-    *,
     same_detectors: bool,
 ) -> TaskPair:
-    """Estimate the table of one task edge.
-
-    Parameters
-    ----------
-    moments : counts of the sources of task a, then those of task b
-    instruments : the sources of both tasks
-    balance : two arrays of shape (K,)
-        P(Y = k) as estimated from the votes.
-    margins : two arrays of shape (K,)
-        P(Y = k) that the table must have.
-    same_detectors : bool
-        Whether source i of task a and source i of task b are one detector. Its errors persist from one frame
-        to the next, so it is not used for the truths if other sources are available; its excess is reported.
-    """
     first, second = instruments
     covariance = _cross_covariance(moments, len(first.tables))
     scaled = covariance * first.scale[:, :, None, None] * second.scale

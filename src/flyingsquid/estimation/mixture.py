@@ -16,7 +16,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from flyingsquid.estimation.dependence import MOST_SOURCES, Dependence, find_copies, find_dependence
-from flyingsquid.estimation.normal import NORMAL_95
+from flyingsquid.estimation.shares import NORMAL_95
 from flyingsquid.estimation.source_estimates import (
     RowLabels,
     SourceErrors,
@@ -50,7 +50,7 @@ from flyingsquid.inference.weighted import (
     hot_posterior,
     mix_parts,
     row_sums,
-    weighted_shares,
+    shares_of,
 )
 from flyingsquid.moments import Moments, PairAgreement
 
@@ -222,10 +222,13 @@ def _fit_tables(
         return tables, 0.0, None
     if moments.missing[:, -1].any():  # votes that were not asked for are no evidence
         return tables, 0.0, None
+    evidence = evidence_against_abstention(moments, weights)
+    if evidence is None:
+        return tables, 0.0, None
     one_pass = em.passes(abstention=1.0)
     found = converge(one_pass, one_pass(tables))
-    against = evidence_against_abstention(moments, found, weights)
-    share = _without_negligible(0.0 if against is None else probability_adequate(against))
+    against = evidence(found)
+    share = _without_negligible(probability_adequate(against))
     if share == 0:
         return tables, 0.0, against
     if share < 1:
@@ -395,8 +398,8 @@ def _only_class(labels: RowLabels) -> int | None:
         if (some != some[:1]).any():
             return None
     mixed = mix_parts(rows.cast, mixture, labels.fallback, labels.by_tables)
-    best = np.unique(mixed[rows.voted > 0].argmax(axis=1))
-    return int(best[0]) if len(best) == 1 else None
+    best = mixed[rows.voted > 0].argmax(axis=1)
+    return int(best[0]) if len(best) and (best == best[0]).all() else None
 
 
 def gain_over_majority(labels: Array, plausible: list[Array], rows: Rows) -> Gain:
@@ -409,7 +412,7 @@ def gain_over_majority(labels: Array, plausible: list[Array], rows: Rows) -> Gai
     if not total > 0:
         return Gain(0.0, (0.0, 0.0))
     best = best_class(labels)
-    change = best - best_class(weighted_shares(rows.cast, np.ones(rows.votes.shape)))
+    change = best - best_class(shares_of(rows.cast.class_sums(np.ones(rows.votes.shape))))
     gain, *gains = (float(rows.counts @ row_sums(p * change)[:, 0] / total) for p in (labels, *plausible))
     differ = float(rows.counts @ row_sums(np.maximum(change, 0.0))[:, 0] / total)
     reach = float(NORMAL_95 * np.sqrt(differ / total))

@@ -11,7 +11,7 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from flyingsquid.estimation.task_pairs import TaskPair
+from flyingsquid.estimation.graph_moments import TaskPair
 from flyingsquid.graph import DependencyGraph
 from flyingsquid.graph.junction import JunctionTree
 

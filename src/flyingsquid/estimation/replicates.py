@@ -19,7 +19,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from flyingsquid.estimation.normal import NORMAL_95, wilson
+from flyingsquid.estimation.shares import NORMAL_95, wilson
 from flyingsquid.votes import Structure, Votes
 
 Array = NDArray[np.float64]

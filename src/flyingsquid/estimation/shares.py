@@ -1,4 +1,4 @@
-"""Shares of classes from a random sample of gold labels, sharpened by probabilities for all items."""
+"""Intervals of shares, and shares of classes from a random sample of gold labels and probabilities."""
 
 from __future__ import annotations
 
@@ -9,6 +9,15 @@ from numpy.typing import NDArray
 from scipy.special import ndtri
 
 Array = NDArray[np.float64]
+# So many standard errors to either side hold 95%.
+NORMAL_95 = 1.959963984540054
+
+
+def wilson(share: Array, n: NDArray[np.int64] | Array) -> tuple[Array, Array]:
+    """Return the ends of the 95% interval of shares of n items (Wilson 1927), any shape; NaN if n is 0."""
+    with np.errstate(invalid="ignore", divide="ignore"):
+        return _score_interval(share, 1.0, 1 / n, NORMAL_95)
+
 
 # Probabilities that are too close to one half lead to coefficients above 1. Without this limit the
 # coverage of 95% intervals fell to 92.7% in one cell of the design half at n = 50 (docs/quality/rates.md).
@@ -119,7 +128,7 @@ def gold_shares(gold: Array, n_items: int, z: float) -> tuple[Array, Array, Arra
     (array([0.25, 0.75]), array([0.142, 0.598]), array([0.402, 0.858]))
     """
     n, share = gold.shape[-2], gold.mean(axis=-2)
-    return share, *_score_interval(share, np.ones_like(share), _inverse_size(n, n_items), z)
+    return share, *_score_interval(share, 1.0, _inverse_size(n, n_items), z)
 
 
 def difference_interval(
@@ -163,7 +172,9 @@ def _inverse_size(n: int, n_items: int) -> float:
     return (n_items - n) / (max(n_items - 1, 1) * n)
 
 
-def _score_interval(share: Array, unexplained: Array, inverse_n: float, z: float) -> tuple[Array, Array]:
+def _score_interval(
+    share: Array, unexplained: Array | float, inverse_n: Array | float, z: float
+) -> tuple[Array, Array]:
     """Return Wilson's interval of a share, if a part of the variance of the labels is unexplained."""
     pull = z**2 * unexplained * inverse_n
     center = (share + pull / 2) / (1 + pull)

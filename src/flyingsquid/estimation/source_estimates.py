@@ -39,8 +39,8 @@ from flyingsquid.inference.weighted import (
     best_class,
     fallback_posterior,
     row_tops,
+    shares_of,
     table_posterior,
-    weighted_shares,
 )
 from flyingsquid.moments import ConfusionTables, Moments
 from flyingsquid.votes.codes import OneHot
@@ -215,7 +215,7 @@ def estimate_by_gold(
     interval = None
     if balance is None:
         mean_doubt = float(cast @ doubt / max(cast.sum(), 1.0))
-        errors = _share_errors(found.balance, float(rows.voted.sum()))
+        errors = _share_errors(found.balance, rows.n_voted)
         interval = balance_intervals(found.balance, errors, doubt=mean_doubt, trust=0.0, one_sided=0.0)
     else:
         found = replace(found, balance=balance)
@@ -255,10 +255,10 @@ def _spread_of_rows(
     if by_tables is not None and tables is not None and not mixture.one_sided.all():
         own, balance_errors = _table_errors(rows, by_tables, tables)
         own[mixture.one_sided] = 0.0
-    plain = weighted_shares(rows.cast, np.ones_like(mixture.weights))
+    plain = shares_of(rows.cast.class_sums(np.ones_like(mixture.weights)))
     return (
         np.maximum(_sampling_errors(sources.accuracies, cast), own),
-        np.maximum(_share_errors(sources.balance, float(rows.voted.sum())), balance_errors),
+        np.maximum(_share_errors(sources.balance, rows.n_voted), balance_errors),
         np.stack([_agreement_with(best_class(each), rows, m) for each in (labels.fallback, plain)]),
         _mean_doubt(labels.fallback, rows, cast),
     )
@@ -416,7 +416,7 @@ def _typical_items(moments: Moments, mixture: Mixture) -> tuple[Array, Array, Ar
     if moments.n_sources > MOST_SOURCES:
         agreeing, met = (mean * each for each in moments.votes_met())
     else:
-        agreeing, met = moments.votes_met(np.tile(by_source, (len(by_source), 1)))
+        agreeing, met = moments.votes_met(by_source)
     n = np.maximum(cast, 1e-12)
     agreeing, against = agreeing / n, np.maximum(met - agreeing, 0.0) / n
     total = weights + agreeing + against + EVEN_VOTE

@@ -236,8 +236,8 @@ def flag_sources(signed: SignedMoments) -> SourceFlags:
     least = coverage[:, None] * (1 - 1e-12)
     always = (signed.agreement >= least) | (signed.overlap - signed.agreement >= least)
     same = always & always.T & ~silent[:, None]
-    copies = components(np.argwhere(same), len(coverage))
-    return SourceFlags(silent, one_sided, np.asarray(copies, np.intp))
+    np.fill_diagonal(same, False)
+    return SourceFlags(silent, one_sided, components(np.argwhere(same), len(coverage)))
 
 
 def comparable_pairs(signed: SignedMoments, flags: SourceFlags) -> Mask:

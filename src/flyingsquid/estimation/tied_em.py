@@ -21,9 +21,9 @@ from flyingsquid.inference.weighted import (
     TableTerm,
     best_class,
     row_tops,
+    shares_of,
     table_posterior,
     table_scores,
-    weighted_shares,
 )
 from flyingsquid.moments import Moments
 from flyingsquid.votes import Votes
@@ -58,54 +58,51 @@ _COVERAGE_ITEMS, _LEAST_COVERAGE = 100.0, 1e-4
 # ---------------------------------------------------------------------- rows
 
 
-@dataclass(frozen=True, eq=False)
+@dataclass(frozen=True, slots=True, eq=False)
 class Rows:
-    """Votes that EM reads.
+    """Votes that EM reads. :func:`rows_of` returns them.
 
     Attributes
     ----------
     cast : OneHot or PatternGrid of u rows
     counts : array of shape (u,)
         Number of items with each row.
+    voted : array of shape (u,)
+        The same, without rows that have no votes.
+    votes : array of shape (m, K)
+        Votes of each source for each class.
+    n_items, n_voted : float
+        Number of items, and of those that have votes.
     """
 
     cast: OneHot | PatternGrid
     counts: Array
-
-    @cached_property
-    def voted(self) -> Array:
-        """Number of items with each row, without rows that have no votes, shape (u,)."""
-        return np.where(self.cast.n_votes > 0, self.counts, 0.0)
-
-    @cached_property
-    def blank(self) -> NDArray[np.intp]:
-        """Positions of the rows without votes."""
-        return np.flatnonzero(self.cast.n_votes == 0)
-
-    @cached_property
-    def votes(self) -> Array:
-        """Votes of each source for each class, shape (m, K)."""
-        return self.cast.vote_sums(self.counts).T
+    voted: Array
+    votes: Array
+    n_items: float
+    n_voted: float
 
 
 def rows_of(votes: Votes, weights: NDArray[Any] | None, counted: CountedRows | None = None) -> Rows:
     """Return all possible or all distinct rows if they are few, otherwise all items.
 
-    If there are very many votes, evenly spaced items represent all. ``counted`` is how often each row occurs,
-    if it has been counted already.
+    If there are very many votes, evenly spaced items represent all. ``counted`` is how often each row of
+    ``votes`` occurs, if it has been counted already.
     """
-    if counted is None or not counted.are_of(votes.codes, weights):
-        counted = CountedRows.of(votes.codes, votes.n_classes, weights)
-    if counted is not None and counted.are_dense:
-        return Rows(counted.grid, counted.counts)
     codes, n_classes = votes.codes, votes.n_classes
-    few = compressed(codes, n_classes, weights)
-    if few is not None:
-        return Rows(OneHot.of(few[0], n_classes, repeated=True), few[1].astype(np.float64))
-    counts = np.ones(votes.n_items) if weights is None else np.asarray(weights, np.float64)
-    step = max(1, -(-n_votes_in(codes) // _MOST_VOTES))
-    at = np.flatnonzero(counts > 0)[::step] if step > 1 else slice(None)
-    return Rows(OneHot.of(codes[at], n_classes, repeated=True), counts[at])
+    counted = counted or CountedRows.of(codes, n_classes, weights)
+    cast: OneHot | PatternGrid
+    if counted is not None and counted.are_dense:
+        cast, counts = counted.grid, counted.counts
+    elif (few := compressed(codes, n_classes, weights)) is not None:
+        cast, counts = OneHot.of(few[0], n_classes, repeated=True), few[1].astype(np.float64)
+    else:
+        counts = np.ones(votes.n_items) if weights is None else np.asarray(weights, np.float64)
+        step = max(1, -(-n_votes_in(codes) // _MOST_VOTES))
+        at = np.flatnonzero(counts > 0)[::step] if step > 1 else slice(None)
+        cast, counts = OneHot.of(codes[at], n_classes, repeated=True), counts[at]
+    voted = np.where(cast.n_votes > 0, counts, 0.0)
+    return Rows(cast, counts, voted, cast.vote_sums(counts).T, float(counts.sum()), float(voted.sum()))
 
 
 # ---------------------------------------------------------------------- tables
@@ -148,17 +145,20 @@ class Tables(NamedTuple):
 
 def tied_tables(expected: Array, row_votes: float) -> Array:
     """Return tables from expected counts of votes, both shape (m, K, K) with axes source, truth, vote."""
-    n_classes = expected.shape[1]
-    right, by_truth = np.einsum("mkk->mk", expected), expected.sum(axis=2)
+    m, n_classes, _ = expected.shape
+    diagonal = slice(None, None, n_classes + 1)
+    each = np.ones(n_classes)  # for few classes, products are faster than sums
+    right, by_truth = expected.reshape(m, -1)[:, diagonal], expected @ each
     # However many votes a row has, it counts at most as its pseudo-votes for the accuracy of the source, and
     # that at most as its pseudo-votes for the average: rows and sources differ, not only by chance.
     counted = row_votes / (by_truth + row_votes)
-    hits, cast = (counted * right).sum(axis=1), (counted * by_truth).sum(axis=1)
+    hits, cast = (counted * right) @ each, (counted * by_truth) @ each
     counted = SOURCE_VOTES / (cast + SOURCE_VOTES)
     average = (counted @ hits + SOURCE_VOTES * _AVERAGE) / (counted @ cast + SOURCE_VOTES)
-    own = ((hits + SOURCE_VOTES * average) / (cast + SOURCE_VOTES)).clip(_WORST, _BEST)[:, None]
-    tables = expected + row_votes * ((1 - own) / (n_classes - 1))[:, :, None]
-    np.einsum("mkk->mk", tables)[...] = right + row_votes * own
+    own = (hits + SOURCE_VOTES * average) / (cast + SOURCE_VOTES)
+    own = np.minimum(np.maximum(own, _WORST), _BEST)[:, None]
+    tables = np.add(expected, row_votes * ((1 - own) / (n_classes - 1))[:, :, None], order="C")
+    tables.reshape(m, -1)[:, diagonal] = right + row_votes * own
     tables /= by_truth[:, :, None] + row_votes
     return tables
 
@@ -172,7 +172,7 @@ def _coverage_by_class(voted: Array, mass: Array) -> Array:
     """Return P(the source votes | Y = k), shape (m, K), from expected numbers of its votes and of items."""
     overall = voted.sum(axis=1, keepdims=True) / np.maximum(mass.sum(axis=-1, keepdims=True), 1e-9)
     coverage = (voted + _COVERAGE_ITEMS * overall) / (mass + _COVERAGE_ITEMS)
-    return np.clip(coverage, _LEAST_COVERAGE, 1 - _LEAST_COVERAGE)
+    return np.minimum(np.maximum(coverage, _LEAST_COVERAGE), 1 - _LEAST_COVERAGE)
 
 
 Pass: TypeAlias = Callable[[Tables], Tables]
@@ -214,7 +214,7 @@ class RowEM:
     @cached_property
     def by_votes(self) -> Array:
         """Labels by weighted votes, shape (u, K)."""
-        return weighted_shares(self.rows.cast, self.weights.weights)
+        return shares_of(self.rows.cast.class_sums(self.weights.weights))
 
     @cached_property
     def _of_one_sided(self) -> Array | None:
@@ -222,7 +222,7 @@ class RowEM:
         weights, one_sided = self.weights.weights, self.weights.one_sided[:, None]
         if not one_sided.any():
             return None
-        return np.log(weighted_shares(self.rows.cast, np.where(one_sided, weights, 0.0)))
+        return np.log(shares_of(self.rows.cast.class_sums(np.where(one_sided, weights, 0.0))))
 
     def start(self) -> Tables:
         """Return the tables that weighted votes imply."""
@@ -259,16 +259,15 @@ class RowEM:
 
         Items that move in opposite directions cancel.
         """
-        voted = self.rows.voted
-        moved = voted @ (best_class(self.posterior(tables)) - best_class(self.by_votes))
-        return float(np.abs(moved).sum() / 2 / max(voted.sum(), 1e-12))
+        moved = self.rows.voted @ (best_class(self.posterior(tables)) - best_class(self.by_votes))
+        return float(np.abs(moved).sum() / 2 / max(self.rows.n_voted, 1e-12))
 
     def likelihood_gain(self, tables: Tables) -> float:
         """Return the mean log-likelihood of an item, relative to tables of the labels by weighted votes."""
         expected = self._count(best_class(self.by_votes))
         unmoved = replace(self, balance=None)._maximize(expected, _ANCHORED_ROW_VOTES)
         gain = self._log_likelihood(tables) - self._log_likelihood(unmoved)
-        return float(self.rows.voted @ gain / max(self.rows.voted.sum(), 1e-12))
+        return float(self.rows.voted @ gain / max(self.rows.n_voted, 1e-12))
 
     def _log_likelihood(self, tables: Tables) -> Array:
         """Return the log-likelihood of each row, shape (u,)."""
@@ -292,14 +291,12 @@ class RowEM:
         second *= rows.counts
         # A dot product would wait for a second thread, long on a busy machine.
         items = float(second.sum())
-        voted = items - float(second[rows.blank].sum())
+        voted = items - (rows.n_items - rows.n_voted) * float(expit(offset))
         votes = np.empty((len(rows.votes), 2, 2))
         votes[:, 1] = rows.cast.vote_sums(second).T
         votes[:, 0] = rows.votes - votes[:, 1]
         return Expected(
-            votes,
-            np.array([rows.voted.sum() - voted, voted]),
-            np.array([rows.counts.sum() - items, items]),
+            votes, np.array([rows.n_voted - voted, voted]), np.array([rows.n_items - items, items])
         )
 
     def _count(self, labels: Array) -> Expected:
@@ -311,7 +308,7 @@ class RowEM:
     def _maximize(self, expected: Expected, row_votes: float) -> Tables:
         """Return the most likely tables."""
         votes = expected.votes
-        if self.weights.one_sided.any():
+        if self._of_one_sided is not None:
             votes = np.where(self.weights.one_sided[:, None, None], 0.0, votes)
         balance = _balance_of(expected.voted) if self.balance is None else self.balance
         return Tables(tied_tables(votes, row_votes), balance)
@@ -424,7 +421,7 @@ def converge(step: Pass, now: Tables) -> Tables:
     for _ in range(_MOST_CYCLES):
         first = step(now)
         second = step(first)
-        values = np.stack([now.flat(), first.flat(), second.flat()])
+        values = np.array([now.flat(), first.flat(), second.flat()])
         if np.abs(values[2] - values[1]).max() < _TOLERANCE:
             return second
         start, *later = np.log(values)

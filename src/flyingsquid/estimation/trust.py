@@ -8,7 +8,7 @@ misfit.
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass, replace
 
 import numpy as np
@@ -115,23 +115,26 @@ def trust_in_tables(
     most : float
         Highest trust.
     """
-    several = ~weights.one_sided
-    tested = (pairs.overlap >= 1) & np.outer(several, several)
+    several, cast = ~weights.one_sided, np.asarray(moments.vote_counts).sum(axis=1)
+    first, second = np.nonzero(np.triu(pairs.overlap >= 1, 1))
+    tested = several[first] & several[second]
     if dependence.shared is not None:
-        tested &= dependence.shared == 0
-    np.fill_diagonal(tested, False)
-    upper = np.nonzero(np.triu(tested, 1))
-    n_tested = max(len(upper[0]) - int(tested.any(axis=1).sum()), 0)
-    voting = np.flatnonzero(several & (np.asarray(moments.vote_counts).sum(axis=1) > 0))
+        tested &= dependence.shared[first, second] == 0
+    upper = first[tested], second[tested]
+    n_tested = max(len(upper[0]) - len(np.unique(upper)), 0)
+    voting = several & (cast > 0)
+    n_voting = int(voting.sum())
+    n_pairs = n_voting * (n_voting - 1) / 2
     found, against = Trust(0.0), None
     # Sources that never vote together were given different items, which says nothing about the classes: with
     # trust from such abstentions, four workers of crowd_rte were 11 points below majority vote.
-    if (pairs.overlap >= 1)[np.ix_(voting, voting)].all():
+    if np.count_nonzero(voting[first] & voting[second]) == n_pairs and (cast[voting] >= 1).all():
         against = abstained
     if n_tested:
         n_met, predicted, variance = np.full((3, len(upper[0])), 1e-300)
         for items, of_class in zip(met, tables.tables.transpose(1, 0, 2), strict=True):
-            n_shared, rate = items[upper], (of_class @ of_class.T)[upper]
+            n_shared = items[upper]
+            rate = np.einsum("pv,pv->p", of_class[upper[0]], of_class[upper[1]])
             n_met += n_shared
             predicted += n_shared * rate
             variance += n_shared * rate * (1 - rate)
@@ -152,7 +155,7 @@ def trust_in_tables(
         return found
     if not n_tested:  # abstentions fit the tables, but say little about the accuracies
         most *= share_determined(pairs, weights)
-    dependent = dependence.n_pairs / max(len(voting) * (len(voting) - 1) / 2, 1)
+    dependent = dependence.n_pairs / max(n_pairs, 1)
     share = min(most, probability_adequate(against)) / (1 + (dependent / _MANY_DEPENDENT) ** 8)
     return replace(found, share=float(share))
 
@@ -185,30 +188,35 @@ def _evidence_against(
     return by_mean + by_spread
 
 
-def evidence_against_abstention(moments: Moments, tables: Tables, weights: VoteWeights) -> float | None:
-    """Return the log Bayes factor against abstention that depends on the class only; None if it is untested.
+def evidence_against_abstention(moments: Moments, weights: VoteWeights) -> Callable[[Tables], float] | None:
+    """Return the test of abstention that depends on the class only; None if it cannot be tested.
 
-    Whether one source votes, and for which class another one votes, are compared with the prediction from the
-    coverage in each class.
+    The test returns the log Bayes factor against it for tables with coverage. Whether one source votes, and
+    for which class another one votes, are compared with the prediction from the coverage in each class.
     """
-    coverage = moments.coverage
+    coverage, n_items = moments.coverage, float(moments.n_items)
     several = ~weights.one_sided & (coverage > 0)
-    varying = several & (coverage > _LEAST_COVERAGE) & (coverage < _MOST_COVERAGE)
-    if tables.coverage is None or not varying.any() or several.sum() < _FEWEST_SOURCES:
-        return None
-    at, others, n_items = np.flatnonzero(varying), np.flatnonzero(several), float(moments.n_items)
-    seen = moments.pair_counts.sum(axis=0)[:, at][:, :, others] / n_items  # i votes and j votes v: (v, i, j)
-    votes = tables.coverage[:, :, None] * tables.tables
-    predicted = (tables.balance * tables.coverage[at]) @ votes[others].transpose(2, 1, 0)
+    at = np.flatnonzero(several & (coverage > _LEAST_COVERAGE) & (coverage < _MOST_COVERAGE))
+    others = np.flatnonzero(several)
     share = (np.asarray(moments.vote_counts, np.float64)[others] / n_items).T[:, None]
     of_vote = share * (1 - share)
     tested = (at[:, None] != others) & (of_vote * n_items > _UNUSUAL_VOTES)
-    scale = np.sqrt((coverage * (1 - coverage))[at][:, None] * of_vote)
-    correlation = (seen - predicted)[tested] / scale[tested]
-    if not len(correlation):
+    if len(others) < _FEWEST_SOURCES or not tested.any():
         return None
-    mean_square = float(np.mean(correlation**2))
-    return _log_ratio(mean_square, 1 / n_items + _WRONG**2, 1 / n_items + _NEGLIGIBLE**2, len(correlation))
+    by_vote = (moments.by_own_vote(v).T[np.ix_(at, others)] for v in range(moments.n_classes))
+    seen = np.stack(list(by_vote)) / n_items  # i votes and j votes v: (v, i, j)
+    scale = np.sqrt((coverage * (1 - coverage))[at][:, None] * of_vote)
+
+    def evidence(tables: Tables) -> float:
+        voting = np.ones(tables.tables.shape[:2]) if tables.coverage is None else tables.coverage
+        votes = voting[:, :, None] * tables.tables
+        predicted = (tables.balance * voting[at]) @ votes[others].transpose(2, 1, 0)
+        correlation = (seen - predicted)[tested] / scale[tested]
+        mean_square = float(np.mean(correlation**2))
+        noise = 1 / n_items
+        return _log_ratio(mean_square, noise + _WRONG**2, noise + _NEGLIGIBLE**2, len(correlation))
+
+    return evidence
 
 
 def _log_ratio(mean_square: float, wrong: float, negligible: float, n: int) -> float:

@@ -66,20 +66,21 @@ def vote_weights(moments: Moments, shared: Array | None) -> VoteWeights:
     """
     cast = np.asarray(moments.vote_counts, np.float64)
     one_sided = is_one_sided(cast)
-    counts = np.ones(len(cast))
-    counted = None
     if shared is not None and shared.any():
         # Together, g sources that share r count as g / (1 + (g - 1) r) votes, on items that all vote on. Less
         # evidence for a source alone on its items would make EM underestimate its accuracy.
         both = moments.overlap() / np.maximum(cast.sum(axis=1), 1e-300)[:, None]
         counts = 1 / (1 + (shared * both).sum(axis=1))
-        counted = (1 - shared) * counts
-    sides, met = moments.votes_met(counted)
+        sides, met = moments.votes_met(counts, shared)
+    else:
+        counts = np.ones(len(cast))
+        sides, met = moments.votes_met()
     weights = _by_agreement(cast, sides, met, one_sided)
     # The votes of a one-sided source that votes on every item carry no information.
     informative = np.where(one_sided, 1 - np.minimum(moments.coverage, 1.0), 1.0) * counts
     weights *= informative[:, None]
-    weights *= _against_frequent_classes(cast * informative[:, None], one_sided)
+    if one_sided.any():
+        weights *= _against_frequent_classes(cast * informative[:, None], one_sided)
     # The number of sources is the inverse of the sum of their squared shares of the votes. If two sources
     # differ, their votes do not determine which of them is right.
     voted = cast.sum(axis=1)

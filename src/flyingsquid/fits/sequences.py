@@ -8,7 +8,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from flyingsquid._table import Table
-from flyingsquid.estimation.task_pairs import LARGEST_ERROR
+from flyingsquid.estimation.graph_moments import LARGEST_ERROR
 from flyingsquid.estimation.transition import Transition
 from flyingsquid.fits.diagnostics import PERSISTENT, Diagnostics, names_in
 from flyingsquid.fits.summary import summarize_sources

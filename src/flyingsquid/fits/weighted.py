@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 from flyingsquid.estimation.dependence import SECOND_FACTOR
 from flyingsquid.estimation.independence import FitTest, independence_of
 from flyingsquid.estimation.mixture import Gain
-from flyingsquid.estimation.normal import NORMAL_95
+from flyingsquid.estimation.shares import NORMAL_95
 from flyingsquid.estimation.sources import Separation, SignedMoments, flag_sources
 from flyingsquid.estimation.transition import (
     Transition,

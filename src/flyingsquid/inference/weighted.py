@@ -113,7 +113,7 @@ def mixture_posterior(
 
     def posterior(rows: Codes) -> Array:
         if mixture.is_weights_only:
-            answer, voted = _shares(class_sums(rows, mixture.weights), mixture.prior), has_votes(rows)
+            answer, voted = shares_of(class_sums(rows, mixture.weights), mixture.prior), has_votes(rows)
             if not voted.all():
                 answer[~voted] = mixture.without_votes
             return answer[:, None]
@@ -145,14 +145,14 @@ def mix_parts(
         trust = mixture.trust * several[:, None] / np.maximum(n_votes, 1e-12)
         answer = trust * by_tables + (1 - trust) * answer
     if mixture.majority:
-        equal = weighted_shares(cast, np.ones_like(mixture.weights), mixture.prior)
+        equal = shares_of(cast.class_sums(np.ones_like(mixture.weights)), mixture.prior)
         answer = (1 - mixture.majority) * answer + mixture.majority * equal
     return np.where(n_votes > 0, answer, mixture.without_votes)
 
 
 def fallback_posterior(cast: OneHot | PatternGrid, mixture: Mixture) -> Array:
     """Return the part of the posterior that does not depend on ``tables``, shape (n, K)."""
-    answer = weighted_shares(cast, mixture.weights, mixture.prior)
+    answer = shares_of(cast.class_sums(mixture.weights), mixture.prior)
     if mixture.anchored is not None:
         n_votes = cast.totals[:, None]
         anchored = table_posterior(cast, mixture.anchored, mixture.one_sided)
@@ -173,7 +173,7 @@ def table_posterior(
     ``of_one_sided`` is the logarithm of these shares, if it has been computed already.
     """
     if of_one_sided is None and one_sided.any():
-        of_one_sided = np.log(weighted_shares(cast, np.where(one_sided[:, None], term.weights, 0.0)))
+        of_one_sided = np.log(shares_of(cast.class_sums(np.where(one_sided[:, None], term.weights, 0.0))))
     if len(term.balance) == 2:  # one product and one exponential
         odds = cast @ (term.logs[:, 1] - term.logs[:, 0]).T.ravel()
         odds += np.log(term.balance[1]) - np.log(term.balance[0])
@@ -191,12 +191,11 @@ def table_scores(cast: OneHot | PatternGrid, term: TableTerm, of_one_sided: Arra
     return scores if of_one_sided is None else scores + of_one_sided
 
 
-def weighted_shares(cast: OneHot | PatternGrid, weights: Array, prior: Array | None = None) -> Array:
-    """Return the share of each class in the weighted votes and one vote that the prior splits, (n, K)."""
-    return _shares(cast.class_sums(weights), prior)
+def shares_of(sums: Array, prior: Array | None = None) -> Array:
+    """Return the share of each class in weighted votes and one vote that the prior splits, shape (n, K).
 
-
-def _shares(sums: Array, prior: Array | None) -> Array:
+    ``sums`` of shape (n, K) are the sums of the weights for each class.
+    """
     sums = sums + EVEN_VOTE * (1 / sums.shape[1] if prior is None else prior)
     return np.asarray(sums / row_sums(sums))
 

@@ -47,8 +47,7 @@ class AdaptiveCalls:
         n_recorded: dict[Cell, int],
         record: Callable[[int, int], None] | None = None,
     ) -> None:
-        self._planner, self._options = planner, planner.options
-        self._kept, self._record = kept, record
+        self._planner, self._kept, self._record = planner, kept, record
         self._n_recorded = n_recorded
         self.used: dict[Cell, Answer] = {}
         shape = planner.available.shape
@@ -76,11 +75,11 @@ class AdaptiveCalls:
     @property
     def _cost(self) -> float:
         """Cost of all attempts, including those of earlier runs."""
-        return float(self.n_calls @ self._options.costs)
+        return float(self.n_calls @ self._planner.costs)
 
     def begin(self, judge: int, item: int) -> bool:
         """Reserve the cost of one attempt; return False if the budget does not allow it."""
-        if self._cost + self._options.costs[judge] > self._options.budget:
+        if self._cost + self._planner.costs[judge] > self._planner.budget:
             return False
         self.n_calls[judge] += 1
         if self._record is not None:
@@ -93,7 +92,7 @@ class AdaptiveCalls:
         return next(self._rounds, [])
 
     def _plan(self) -> Iterator[list[Cell]]:
-        budget, costs = self._options.budget, self._options.costs
+        budget, costs = self._planner.budget, self._planner.costs
         for cells in self._planner.rounds(self._codes, lambda: budget - float(self._n_used @ costs)):
             yield from self._ask(cells)
 
@@ -105,8 +104,8 @@ class AdaptiveCalls:
                 self._n_unused[cell[0]] -= self._n_recorded.get(cell, 0)
                 self._take(cell, self._kept[cell])
         new = [cell for cell in cells if cell not in self._kept]
-        costs = self._options.costs[[judge for judge, _ in new]]
-        taken = within_budget(costs, self._options.budget - self._cost)
+        costs = self._planner.costs[[judge for judge, _ in new]]
+        taken = within_budget(costs, self._planner.budget - self._cost)
         new = [cell for cell, is_taken in zip(new, taken, strict=True) if is_taken]
         if new:
             yield new

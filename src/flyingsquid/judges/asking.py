@@ -10,28 +10,26 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from flyingsquid._table import Scalar, Table
+from flyingsquid._table import Scalar, Table, Tabular
 from flyingsquid._values import format_count, format_list, format_value, is_number
 from flyingsquid.exceptions import OptionError
-from flyingsquid.judges.planner import OUTCOMES, AskingOptions, Planner
+from flyingsquid.judges.planner import OUTCOMES, Planner
 from flyingsquid.judges.policy import Array, Mask, pilot_size, within_budget
-from flyingsquid.moments import Moments
-from flyingsquid.solvers import Auto, FitData
 from flyingsquid.votes import Votes, as_votes
 from flyingsquid.votes.arguments import item_ids, join_by_item, read_gold
 from flyingsquid.votes.codes import ABSTAIN, NOT_ASKED, Label, dense_codes
 
 
 @dataclass(frozen=True, slots=True, eq=False, repr=False)
-class Asking:
+class Asking(Tabular):
     """Report of adaptive asking. Prints as a table with one row per outcome.
 
     Attributes
     ----------
     outcomes : array of n str
-        Reason why asking stopped for each item: ``"pilot"`` (all were asked first), ``"certain"`` (its
-        estimated error is below the target), ``"settled"`` (asking the others would hardly change its
-        label), ``"all asked"`` or ``"out of budget"``.
+        Reason why asking stopped for each item: ``"pilot"`` (all were asked first), ``"settled"`` (asking the
+        others would hardly improve its label), ``"certain"`` (likewise, and its estimated error is below the
+        target), ``"all asked"`` or ``"out of budget"``.
     probabilities : array of shape (n, K)
         P(Y = k | votes) by the label model of the run, which takes the pilot into account.
     n_asked : integer array of shape (n,)
@@ -70,8 +68,8 @@ class Asking:
         """Share of the cost of asking all judges that was not spent; negative if retries cost more."""
         return 1 - self.cost / self.full_cost
 
-    def summary(self) -> Table:
-        """Return a table with items, calls per item and the mean estimated error for each outcome."""
+    def table(self) -> Table:
+        """Return items, calls per item and the mean estimated error for each outcome."""
         rows: list[tuple[Scalar, ...]] = []
         for outcome in OUTCOMES:
             of = self.outcomes == outcome
@@ -86,15 +84,9 @@ class Asking:
         columns = ("outcome", "items", "votes asked per item", "estimated error")
         return Table(columns, tuple(rows), footnotes=notes, formats=("", ",d", ".1f", ".1%"))
 
-    def __repr__(self) -> str:
-        return repr(self.summary())
-
-    def _repr_html_(self) -> str:
-        return self.summary()._repr_html_()
-
 
 @dataclass(frozen=True, slots=True, eq=False, repr=False)
-class AskingSimulation:
+class AskingSimulation(Tabular):
     """Result of :func:`simulate_asking`. Prints as a table of accuracy against cost.
 
     Attributes
@@ -128,8 +120,8 @@ class AskingSimulation:
     full_accuracy: float
     is_scored: bool
 
-    def summary(self) -> Table:
-        """Return a table with cost and accuracy after each round, and of asking all judges."""
+    def table(self) -> Table:
+        """Return cost and accuracy after each round, and of asking all judges."""
         measure = "accuracy" if self.is_scored else "agreement with asking all"
         share = self.cost / self.asking.full_cost
         rows: list[tuple[Scalar, ...]] = [
@@ -139,12 +131,6 @@ class AskingSimulation:
         rows.append(("all asked", self.asking.full_cost, 1.0, self.full_accuracy))
         columns = ("after", "cost", "share of full cost", measure)
         return Table(columns, tuple(rows), formats=("", ",.10g", ".0%", ".1%"))
-
-    def __repr__(self) -> str:
-        return repr(self.summary())
-
-    def _repr_html_(self) -> str:
-        return self.summary()._repr_html_()
 
 
 def simulate_asking(
@@ -186,7 +172,7 @@ def simulate_asking(
     >>> import flyingsquid as fs
     >>> sample = fs.datasets.simulate(1_000, [0.9, 0.85, 0.8, 0.8, 0.75], random_state=0)
     >>> found = fs.judges.simulate_asking(sample.votes, sample.y, stop_at=0.9)
-    >>> found.asking.summary().columns
+    >>> found.asking.table().columns
     ('outcome', 'items', 'votes asked per item', 'estimated error')
     >>> found.votes.missing_counts()["not_asked"].sum() > 1_000
     np.True_
@@ -194,27 +180,35 @@ def simulate_asking(
     read = as_votes(votes)
     codes = np.asarray(dense_codes(read.codes))
     can_ask = _read_available(available, codes)
-    options = read_asking(stop_at, budget, costs, pilot, read.source_names, can_ask)
     known, truth = (
         None
         if labels is None
         else read_gold_codes(labels, item_ids(votes, read, labels), read.classes, read.n_items, name)
         for labels, name in ((gold, "gold"), (y, "y"))
     )
-    planner = Planner(read.classes, read.source_names, can_ask, options, known)
+    planner = read_planner(
+        read.classes,
+        read.source_names,
+        can_ask,
+        stop_at=stop_at,
+        budget=budget,
+        costs=costs,
+        pilot=pilot,
+        gold=known,
+    )
     full = np.where(can_ask, codes, ABSTAIN)
-    asked_all = _labels_if_all_asked(read, full, known)
+    asked_all = planner.label_items(full)
     truth = asked_all if truth is None else truth
     seen = np.where(can_ask, NOT_ASKED, ABSTAIN).astype(codes.dtype)
     spent, spending, scores = 0.0, [], []
-    rounds = planner.rounds(seen, lambda: options.budget - spent)
+    rounds = planner.rounds(seen, lambda: planner.budget - spent)
     for number, cells in enumerate(rounds):
         if number:  # the model is fitted after the pilot
             spending.append(spent)
             scores.append(_accuracy(planner.posterior, truth))
         judges, items = np.array(cells, np.intp).reshape(-1, 2).T
-        cost = options.costs[judges]
-        taken = within_budget(cost, options.budget - spent)
+        cost = planner.costs[judges]
+        taken = within_budget(cost, planner.budget - spent)
         seen[items[taken], judges[taken]] = full[items[taken], judges[taken]]
         spent += float(cost[taken].sum())
     scores[-1] = _accuracy(planner.posterior, truth)
@@ -232,7 +226,7 @@ def simulate_asking(
 
 def make_report(planner: Planner, codes: NDArray[Any], n_calls: NDArray[np.int64]) -> Asking:
     """Return the report of a planner that has finished, given votes (n, m) and calls of each judge (m,)."""
-    available, costs = planner.available, planner.options.costs
+    available, costs = planner.available, planner.costs
     return Asking(
         outcomes=np.array(OUTCOMES)[planner.outcomes],
         probabilities=planner.posterior,
@@ -249,20 +243,21 @@ def _accuracy(posterior: Array, truth: NDArray[Any]) -> float:
     return float(np.mean(posterior.argmax(axis=1)[known] == truth[known])) if known.any() else math.nan
 
 
-def _labels_if_all_asked(read: Votes, codes: NDArray[Any], gold: NDArray[Any] | None) -> NDArray[np.intp]:
-    votes = Votes(codes, read.classes, read.source_names)
-    known = None if gold is None or gold.max() < 0 else gold[:, None]
-    fit = Auto().solve(FitData(moments=Moments.of(votes), votes=votes, rows="all", gold=known))
-    return np.asarray(fit.posterior(votes.codes)[:, 0].argmax(axis=1))
-
-
 # ---------------------------------------------------------------------- options
 
 
-def read_asking(
-    stop_at: Any, budget: Any, costs: Any, pilot: Any, names: tuple[str, ...], available: Mask
-) -> AskingOptions:
-    """Check the options of adaptive asking."""
+def read_planner(
+    classes: tuple[Label, ...],
+    names: tuple[str, ...],
+    available: Mask,
+    *,
+    stop_at: Any,
+    budget: Any,
+    costs: Any,
+    pilot: Any,
+    gold: NDArray[np.int64] | None,
+) -> Planner:
+    """Check the options of adaptive asking, and return the planner."""
     n_items = len(available)
     if not is_number(stop_at) or not 0.5 < stop_at <= 1:
         raise OptionError(f"`stop_at` must be a float in (0.5, 1]; got {format_value(stop_at)}.")
@@ -273,21 +268,24 @@ def read_asking(
             f"`pilot` must be an integer from 1 to the number of items, {n_items}; got {format_value(pilot)}."
         )
     size = pilot_size(n_items) if pilot is None else pilot
-    options = AskingOptions(
-        float(stop_at),
+    planner = Planner(
+        classes,
+        names,
+        available,
+        stop_at=float(stop_at),
         # A sum of costs such as 0.1 may be rounded up.
-        math.inf if budget is None else float(budget) * (1 + 1e-12),
-        np.ones(len(names)) if costs is None else read_costs(costs, names),
-        size,
+        budget=math.inf if budget is None else float(budget) * (1 + 1e-12),
+        costs=np.ones(len(names)) if costs is None else read_costs(costs, names),
+        pilot=size,
+        gold=gold,
     )
-    planner = Planner((0, 1), names, available, options)
-    least = float(sum(options.costs[j] for j, _ in planner.pilot_cells()))
-    if least > options.budget:
+    least = float(sum(planner.costs[j] for j, _ in planner.pilot_cells()))
+    if least > planner.budget:
         raise OptionError(
             f"`budget` must be at least {least:,.10g}, the cost of {format_count(size, 'pilot item')}; got "
             f"{format_value(budget)}. Pass a smaller `pilot`."
         )
-    return options
+    return planner
 
 
 def read_costs(costs: Any, names: tuple[str, ...], *, may_be_free: bool = False) -> Array:

@@ -7,7 +7,6 @@ therefore finds the answers that it needs in its cache.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass
 from typing import NamedTuple
 
 import numpy as np
@@ -15,18 +14,17 @@ from numpy.typing import NDArray
 
 from flyingsquid.estimation.dependence import find_dependence
 from flyingsquid.fits.base import Fit
-from flyingsquid.fits.weighted import WeightedFit
 from flyingsquid.judges.policy import (
     Array,
     Mask,
-    change_features,
     choose_judges,
-    fit_changes,
+    fit_losses,
+    loss_features,
     settled_score,
     spread_items,
 )
 from flyingsquid.moments import Moments
-from flyingsquid.solvers import Auto, FitData, check_solver
+from flyingsquid.solvers import Auto, FitData
 from flyingsquid.votes import Votes
 from flyingsquid.votes.codes import ABSTAIN, NOT_ASKED, Label
 
@@ -38,12 +36,9 @@ _GROWTH = 1.2
 # Pilot items are left out of the fit in this many folds, so that thresholds are not calibrated on items that
 # the model was fitted to. Without folds, five times as many labels as intended change on crowd_rte.
 _FOLDS = 5
-# Share of the tolerated error that may come from stopping before all judges were asked. With 0.3, crowd_rte
-# takes 50% of the calls and llm_civilcomments 23%, with 0.4, 45% and 18%, and the latter loses .6 points.
-_CHANGED_SHARE = 1 / 3
-# If tables explain the votes and have more than this share in the posterior, estimated errors are reliable,
-# and items stop only when they are certain.
-_TRUSTED = 0.5
+# Share of the tolerated error by which labels may be worse than those of asking all judges: half a point of
+# accuracy for stop_at=0.95.
+_LOSS_SHARE = 0.1
 # With fewer votes per judge, the pilot cannot test the tables: no item is called certain, and the label model
 # tests the tables on all items. In a pilot of 200 items, workers of crowd_adult have 2 votes, and 29% of the
 # labels that were called certain were wrong.
@@ -59,27 +54,12 @@ _OPEN = -1
 _PILOT, _CERTAIN, _SETTLED, _ALL_ASKED, _OUT_OF_BUDGET = range(len(OUTCOMES))
 
 
-@dataclass(frozen=True, slots=True, eq=False)
-class AskingOptions:
-    """Validated options of adaptive asking."""
-
-    stop_at: float
-    budget: float  # infinite if not limited
-    costs: Array  # (m,)
-    pilot: int  # number of items that all judges are asked about
-
-
 class _Model(NamedTuple):
     """Fitted label model: posteriors of items, and tables of judges."""
 
     fit: Fit | None
     n_classes: int
     tables: Array  # (m, K, K)
-
-    @property
-    def trust(self) -> float:
-        """Share of confusion tables in the posterior."""
-        return self.fit.mixture.trust if isinstance(self.fit, WeightedFit) else 0.0
 
     def posterior(self, codes: Codes) -> Array:
         if self.fit is None:
@@ -96,7 +76,11 @@ class Planner:
         Classes, and names of the m judges.
     available : mask of shape (n, m)
         Which judges can be asked about which items.
-    options : AskingOptions
+    stop_at, budget
+        As in :func:`~flyingsquid.judges.ask_judges`; 1 and infinity if not limited.
+    costs : array of shape (m,)
+    pilot : int
+        Number of items that all judges are asked about.
     gold : integer array of shape (n,) or None
         Codes of gold labels for the fit, negative if unknown.
 
@@ -113,20 +97,24 @@ class Planner:
         classes: tuple[Label, ...],
         names: tuple[str, ...],
         available: Mask,
-        options: AskingOptions,
-        gold: NDArray[np.int64] | None = None,
+        *,
+        stop_at: float,
+        budget: float,
+        costs: Array,
+        pilot: int,
+        gold: NDArray[np.int64] | None,
     ) -> None:
         n, m = available.shape
-        self.classes, self.available, self.options = classes, available, options
-        self._names, self._gold = names, gold
+        self.classes, self.available, self.budget, self.costs = classes, available, budget, costs
+        self._names, self._gold, self._stop_at = names, gold, stop_at
         self.outcomes = np.full(n, _OPEN, np.int8)
         self.posterior = np.full((n, len(classes)), 1 / len(classes))
-        self._can_stop = options.stop_at < 1 or options.budget < np.inf
-        self._pilot = spread_items(n, options.pilot if self._can_stop else n)
+        self._can_stop = stop_at < 1 or budget < np.inf
+        self._pilot = spread_items(n, pilot if self._can_stop else n)
         self._model = _Model(None, len(classes), np.full((m, len(classes), len(classes)), 1 / len(classes)))
         self._shared: Array | None = None
         self._is_tested = False
-        self._changes = np.zeros(4)
+        self._losses = np.zeros(4)
         self._settled = -np.inf
         self._n_fitted = -1
 
@@ -175,13 +163,13 @@ class Planner:
         to_ask = (codes == NOT_ASKED) & self.available
         self._stop_items(to_ask, has_votes=np.asarray((codes >= 0).any(axis=1)))
         is_open = np.flatnonzero(self.outcomes == _OPEN)
-        can_ask = to_ask[is_open] & (self.options.costs <= room)
+        can_ask = to_ask[is_open] & (self.costs <= room)
         self.outcomes[is_open[~can_ask.any(axis=1)]] = _OUT_OF_BUDGET
         judges, values = choose_judges(
             self.posterior[is_open],
             self._model.tables,
             can_ask,
-            costs=self.options.costs,
+            costs=self.costs,
             answer_rates=self._answer_rates(codes),
             asked=~to_ask[is_open],
             shared=self._shared,
@@ -190,6 +178,10 @@ class Planner:
         order = np.argsort(-values, kind="stable")
         order = order[judges[order] >= 0]
         return list(zip(judges[order].tolist(), is_open[order].tolist(), strict=True))
+
+    def label_items(self, codes: Codes) -> NDArray[np.intp]:
+        """Return the labels of all items by a label model that is fitted to the votes (n, m)."""
+        return np.asarray(self._fit(codes, np.arange(len(codes))).posterior(codes).argmax(axis=1))
 
     def _finish(self, codes: Codes) -> None:
         """Close the items that are still open, and fit the final model."""
@@ -207,7 +199,7 @@ class Planner:
         if n_votes >= _GROWTH * self._n_fitted:
             self._model = self._fit(codes, np.arange(len(codes)))
             self._n_fitted = n_votes
-            if self.options.stop_at < 1:
+            if self._stop_at < 1:
                 self._calibrate(codes)
         self.posterior = self._model.posterior(codes)
 
@@ -226,7 +218,7 @@ class Planner:
             # Items on which all judges were asked because the votes disagreed are not typical.
             complete=np.isin(items, self._pilot) & self._is_tested,
         )
-        fit = check_solver(Auto(), data).solve(data)
+        fit = Auto().checked_for(data).solve(data)
         tables = np.asarray(fit.confusion, np.float64)[:, :, :n_classes]
         total = tables.sum(axis=2, keepdims=True)
         uniform = np.full_like(tables, 1 / n_classes)
@@ -238,29 +230,31 @@ class Planner:
     def _calibrate(self, codes: Codes) -> None:
         """Calibrate the threshold of settled labels on a replay of the pilot.
 
-        Each part of the pilot is replayed with a model that was fitted without it.
+        Each part of the pilot is replayed with a model that was fitted without it. The loss of stopping is
+        the difference between the probabilities of the label of all judges and of the label so far.
         """
         pilot, self._settled = self._pilot, -np.inf
-        if len(pilot) < 2 * _FOLDS or (self._is_tested and self._model.trust > _TRUSTED):
+        if len(pilot) < 2 * _FOLDS:
             return
-        final = self._model.posterior(codes[pilot]).argmax(axis=1)
+        final = self._model.posterior(codes[pilot])
         n_judges = self.available[pilot].sum(axis=1)
-        errors = np.ones((len(pilot), int(n_judges.max())))
-        changed, is_stage = np.zeros((2, *errors.shape), np.bool_)
+        errors, losses = np.zeros((2, len(pilot), int(n_judges.max())))
+        is_stage = np.zeros(errors.shape, np.bool_)
         for fold in range(_FOLDS):
-            part = np.arange(len(pilot)) % _FOLDS == fold
+            part = np.arange(fold, len(pilot), _FOLDS)
             model = self._fit(codes, np.delete(np.arange(len(codes)), pilot[part]))
             for stage, (posterior, is_last) in enumerate(self._replay(model, codes, pilot[part])):
                 errors[part, stage] = 1 - posterior.max(axis=1)
-                changed[part, stage] = posterior.argmax(axis=1) != final[part]
+                losses[part, stage] = final[part].max(axis=1) - final[part, posterior.argmax(axis=1)]
                 is_stage[part, stage] = ~is_last
         if not is_stage.any():
             return
         n_asked = np.minimum(np.arange(errors.shape[1]) + 1, n_judges[:, None])
-        features = change_features(errors, n_asked, n_judges[:, None] - n_asked)
-        self._changes = fit_changes(features[is_stage], changed[is_stage])
-        share = _CHANGED_SHARE * (1 - self.options.stop_at)
-        self._settled = settled_score(features @ self._changes, is_stage, share)
+        features = loss_features(errors, n_asked, n_judges[:, None] - n_asked)
+        self._losses = fit_losses(features[is_stage], losses[is_stage])
+        # Pilot items lose nothing, so the others may lose more on average.
+        tolerance = _LOSS_SHARE * (1 - self._stop_at) * len(codes) / max(1, len(codes) - len(pilot))
+        self._settled = settled_score(features @ self._losses, is_stage, tolerance)
 
     def _replay(self, model: _Model, codes: Codes, items: NDArray[np.intp]) -> list[tuple[Array, Mask]]:
         """Return the posterior of complete items after each call, and whether no judge is left."""
@@ -273,7 +267,7 @@ class Planner:
                 posterior,
                 model.tables,
                 to_ask,
-                costs=self.options.costs,
+                costs=self.costs,
                 answer_rates=rates,
                 asked=~to_ask,
                 shared=self._shared,
@@ -290,16 +284,12 @@ class Planner:
 
     def _stop_items(self, to_ask: Mask, has_votes: Mask) -> None:
         """Stop items that are certain or settled, or that have no judge left."""
-        error = 1 - self.posterior.max(axis=1)
-        is_open = self.outcomes == _OPEN
-        if self.options.stop_at < 1:
-            n_left = to_ask.sum(axis=1)
-            features = change_features(error, self.available.sum(axis=1) - n_left, n_left)
-            is_open &= has_votes
-            self.outcomes[is_open & (features @ self._changes <= self._settled)] = _SETTLED
-            if self._is_tested:
-                self.outcomes[is_open & (error <= 1 - self.options.stop_at)] = _CERTAIN
-        self.outcomes[(self.outcomes == _OPEN) & ~to_ask.any(axis=1)] = _ALL_ASKED
+        errors, n_left = 1 - self.posterior.max(axis=1), to_ask.sum(axis=1)
+        features = loss_features(errors, self.available.sum(axis=1) - n_left, n_left)
+        stops = (self.outcomes == _OPEN) & has_votes & (features @ self._losses <= self._settled)
+        is_certain = (errors <= 1 - self._stop_at) & self._is_tested
+        self.outcomes[stops] = np.where(is_certain, _CERTAIN, _SETTLED)[stops]
+        self.outcomes[(self.outcomes == _OPEN) & (n_left == 0)] = _ALL_ASKED
 
     def _answer_rates(self, codes: Codes) -> Array:
         """Return the share of the calls of each judge that return a vote, shape (m,)."""

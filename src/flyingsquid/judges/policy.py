@@ -6,6 +6,7 @@ from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
+from scipy.special import expit
 
 Array = NDArray[np.float64]
 Mask = NDArray[np.bool_]
@@ -166,8 +167,8 @@ def within_budget(costs: Array, room: float) -> Mask:
 # ---------------------------------------------------------------------- stopping
 
 
-def change_features(errors: Array, n_asked: NDArray[Any], n_left: NDArray[Any]) -> Array:
-    """Return the predictors of whether further calls change a label, shape (..., 4).
+def loss_features(errors: Array, n_asked: NDArray[Any], n_left: NDArray[Any]) -> Array:
+    """Return the predictors of the loss of stopping, shape (..., 4).
 
     These are a constant, the estimated log odds of the label, and logarithms of the numbers of judges that
     were asked and that are left.
@@ -178,18 +179,18 @@ def change_features(errors: Array, n_asked: NDArray[Any], n_left: NDArray[Any]) 
     return np.stack([np.ones_like(odds), odds, np.log1p(n_asked), np.log1p(n_left)], axis=-1)
 
 
-def fit_changes(features: Array, changed: Mask) -> Array:
-    """Return the coefficients of a logistic regression for changed labels, with a ridge penalty, shape (4,).
+def fit_losses(features: Array, losses: Array) -> Array:
+    """Return the coefficients (4,) of a logistic regression for losses in [0, 1], with a ridge penalty.
 
-    >>> features = change_features(np.array([0.4, 0.4, 0.01, 0.01]), np.ones(4), np.ones(4))
-    >>> coefficients = fit_changes(features, np.array([True, False, False, False]))
+    >>> features = loss_features(np.array([0.4, 0.4, 0.01, 0.01]), np.ones(4), np.ones(4))
+    >>> coefficients = fit_losses(features, np.array([1.0, 0.0, 0.0, 0.0]))
     >>> (features @ coefficients).round(1)
     array([-0.3, -0.3, -2.6, -2.6])
     """
     coefficients = np.zeros(features.shape[-1])
     for _ in range(_NEWTON_STEPS):
-        expected = _logistic(features @ coefficients)
-        slope = features.T @ (changed - expected) - coefficients
+        expected = expit(features @ coefficients)
+        slope = features.T @ (losses - expected) - coefficients
         curvature = (features * (expected * (1 - expected))[:, None]).T @ features + np.eye(len(slope))
         step = np.linalg.solve(curvature, slope)
         coefficients += step
@@ -198,37 +199,33 @@ def fit_changes(features: Array, changed: Mask) -> Array:
     return coefficients
 
 
-def settled_score(scores: Array, is_stage: Mask, share: float) -> float:
+def settled_score(scores: Array, is_stage: Mask, tolerance: float) -> float:
     """Return the largest score at which labels count as settled; minus infinity if there is none.
 
-    Of the items that stop as soon as their score is at most this, an expected share of at most ``share``
-    changes its label. Expected changes vary less between pilots than counted ones, of which a pilot contains
-    only three or four.
+    If items stop as soon as their score is at most this, the expected loss is at most ``tolerance`` on
+    average over all items. Expected losses vary less between pilots than realized ones: a pilot has only
+    three or four labels that change.
 
     Parameters
     ----------
     scores : array of shape (n, s)
-        Log odds that the label of each pilot item after 1, 2, ..., s calls will change.
+        Log odds of the expected loss if each pilot item is stopped after 1, 2, ..., s calls.
     is_stage : mask of shape (n, s)
         Whether a judge is left to ask.
-    share : float
+    tolerance : float
 
     Examples
     --------
-    >>> scores = np.tile([-1.0, -3.0, -5.0], (100, 1))  # 27%, 5% and 1% of the labels are expected to change
+    >>> scores = np.tile([-1.0, -3.0, -5.0], (100, 1))  # expected losses of 27%, 5% and 1%
     >>> settled_score(scores, np.ones((100, 3), bool), 0.05)
     -3.0
     """
     candidates = np.unique(scores[is_stage])[::-1]
     some = np.unique(np.linspace(0, len(candidates) - 1, min(len(candidates), _THRESHOLDS)).astype(np.intp))
-    expected = _logistic(scores)
+    expected = expit(scores)
     for threshold in candidates[some]:
         stops = is_stage & (scores <= threshold)
-        first = stops.argmax(axis=1)
-        if expected[np.arange(len(first)), first][stops.any(axis=1)].mean() <= share:
+        first = expected[np.arange(len(stops)), stops.argmax(axis=1)]
+        if np.where(stops.any(axis=1), first, 0.0).mean() <= tolerance:
             return float(threshold)
     return -np.inf
-
-
-def _logistic(scores: Array) -> Array:
-    return np.asarray((1 + np.tanh(scores / 2)) / 2)  # without overflow

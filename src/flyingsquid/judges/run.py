@@ -6,7 +6,7 @@ import os
 import threading
 from collections import Counter
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import Any, Literal, get_args
 
 import narwhals.stable.v1 as nw
@@ -14,14 +14,13 @@ import numpy as np
 from numpy.typing import NDArray
 
 from flyingsquid._progress import progress_bar
-from flyingsquid._random import RandomState, read_random_state
-from flyingsquid._table import Scalar, Table
-from flyingsquid._values import format_count, format_value
+from flyingsquid._table import Scalar, Table, Tabular
+from flyingsquid._values import RandomState, format_count, format_value, read_random_state
 from flyingsquid.exceptions import OptionError, VotesError
 from flyingsquid.judges.adaptive import AdaptiveCalls
 from flyingsquid.judges.answer_file import AnswerFile
 from flyingsquid.judges.answers import UNPARSEABLE, Missing, Pick, number
-from flyingsquid.judges.asking import Asking, read_asking, read_gold_codes
+from flyingsquid.judges.asking import Asking, read_gold_codes, read_planner
 from flyingsquid.judges.calls import Calls, Clock, OnError
 from flyingsquid.judges.judge import Answer, Judge, with_classes
 from flyingsquid.judges.planner import Planner
@@ -33,7 +32,7 @@ Reason = Literal["abstained", "refused", "unparseable", "failed"]
 
 
 @dataclass(frozen=True, slots=True, eq=False, repr=False)
-class JudgeRun:
+class JudgeRun(Tabular):
     """Result of :func:`ask_judges`. Prints as a table of counts.
 
     Attributes
@@ -58,8 +57,8 @@ class JudgeRun:
     first_unparseable: tuple[str | None, ...]
     asking: Asking | None = None
 
-    def summary(self) -> Table:
-        """Return a table with one row per judge, and its first error and unparseable answer as footnotes."""
+    def table(self) -> Table:
+        """Return one row per judge, and its first error and unparseable answer as footnotes."""
         reasons = [r for r in REASONS if r != "not_asked" or self.counts[r].any()]
         columns = ("answered", *reasons, "asked", "kept", "retries", "timeouts")
         rows: list[tuple[Scalar, ...]] = []
@@ -82,12 +81,6 @@ class JudgeRun:
         """
         flat = [number(answer, pick=pick) for answer in self.answers.ravel()]
         return np.array(flat, np.float64).reshape(self.answers.shape)
-
-    def __repr__(self) -> str:
-        return repr(self.summary())
-
-    def _repr_html_(self) -> str:
-        return self.summary()._repr_html_()
 
 
 def ask_judges(
@@ -136,9 +129,10 @@ def ask_judges(
         ``failed``. ``"raise"``: the error ends the run. The same applies to a parser that raises, whose
         answer is unparseable.
     stop_at : float above 0.5 and at most 1, optional
-        Ask adaptively: all judges about a pilot, then one judge at a time about each other item, until its
-        label is estimated to be correct with this probability, or until asking the others would hardly change
-        it. Default: ask every judge about every item, unless there is a ``budget``.
+        Ask adaptively: all judges about a pilot, then one judge at a time about each other item, until asking
+        the others would hardly improve its label. The expected accuracy is at most ``(1 - stop_at) / 10``
+        below that of asking all judges. Default: ask every judge about every item, unless there is a
+        ``budget``.
     budget : float, optional
         The highest number of calls, or the highest cost if there are ``costs``; retries count, and so do the
         calls that ``cache`` records. Judges are asked adaptively, and most valuable calls first.
@@ -185,19 +179,10 @@ def ask_judges(
     reasons = _read_options(concurrency, on_error, ask_again)
     found = _read_items(items)
     names = _read_ids(ids, len(found))
-    adaptive: AdaptiveCalls | None = None
-    planner = None
-    if stop_at is not None or budget is not None:
-        sources, available = tuple(judge.name for judge in panel), np.ones((len(found), len(panel)), np.bool_)
-        target = 1.0 if stop_at is None else stop_at
-        options = read_asking(target, budget, costs, pilot, sources, available)
-        truth = None if gold is None else read_gold_codes(gold, names, labels, len(found), "gold")
-        planner = Planner(labels, sources, available, options, truth)
-    for option, value in {"costs": costs, "pilot": pilot, "gold": gold}.items():
-        if planner is None and value is not None:
-            raise OptionError(
-                f"`{option}` applies only with `stop_at` or `budget`; got {format_value(value)}."
-            )
+    planner = _read_planner(
+        panel, labels, len(found), names, stop_at=stop_at, budget=budget, costs=costs, pilot=pilot, gold=gold
+    )
+    adaptive = None
     with AnswerFile(cache, panel, found, names, fingerprint) as file:
         kept = file.find_answers(reasons, raises=on_error == "raise")
         cells = [(j, i) for i in range(len(found)) for j in range(len(panel)) if (j, i) not in kept]
@@ -217,10 +202,7 @@ def ask_judges(
         )
         with progress_bar("judges", len(cells), enabled=progress) as advance:
             _run(calls, advance)
-    if adaptive is not None:
-        kept = adaptive.used
-    run = _collect(panel, labels, len(found), names, kept, calls)
-    return run if adaptive is None else replace(run, asking=adaptive.report())
+    return _collect(calls, kept, labels, names, adaptive)
 
 
 # ---------------------------------------------------------------------- arguments
@@ -283,6 +265,25 @@ def _read_ids(ids: Any, n_items: int) -> list[str | int] | None:
     return found
 
 
+def _read_planner(
+    judges: list[Judge], labels: tuple[Label, ...], n_items: int, ids: Any, **options: Any
+) -> Planner | None:
+    """Return the planner of an adaptive run; None if all judges are asked about all items."""
+    if options["stop_at"] is None and options["budget"] is None:
+        for name, value in options.items():
+            if value is not None:
+                raise OptionError(
+                    f"`{name}` applies only with `stop_at` or `budget`; got {format_value(value)}."
+                )
+        return None
+    if options["stop_at"] is None:
+        options["stop_at"] = 1.0
+    if options["gold"] is not None:
+        options["gold"] = read_gold_codes(options["gold"], ids, labels, n_items, "gold")
+    available = np.ones((n_items, len(judges)), np.bool_)
+    return read_planner(labels, tuple(judge.name for judge in judges), available, **options)
+
+
 # ---------------------------------------------------------------------- steps of a run
 
 
@@ -319,13 +320,16 @@ def _run(calls: Calls, advance: Callable[[int], None]) -> None:
 
 
 def _collect(
-    judges: list[Judge],
-    labels: tuple[Label, ...],
-    n_items: int,
-    ids: list[str | int] | None,
-    kept: dict[tuple[int, int], Answer],
     calls: Calls,
+    kept: dict[tuple[int, int], Answer],
+    labels: tuple[Label, ...],
+    ids: list[str | int] | None,
+    adaptive: AdaptiveCalls | None,
 ) -> JudgeRun:
+    judges, n_items = calls.judges, len(calls.items)
+    asking = None
+    if adaptive is not None:
+        kept, asking = adaptive.used, adaptive.report()
     codes = np.full((n_items, len(judges)), NOT_ASKED, smallest_dtype(len(labels)))
     raw = np.full(codes.shape, None, object)
     unparseable: list[str | None] = [None] * len(judges)
@@ -346,7 +350,7 @@ def _collect(
     errors = list(calls.first_errors)
     for (j, _), answer in kept.items():
         errors[j] = errors[j] or answer.error
-    return JudgeRun(votes, raw, counts, tuple(errors), tuple(unparseable))
+    return JudgeRun(votes, raw, counts, tuple(errors), tuple(unparseable), asking)
 
 
 def _to_array(ids: list[str | int] | None) -> NDArray[Any] | None:

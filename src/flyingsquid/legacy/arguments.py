@@ -8,7 +8,7 @@ from typing import Any, Literal, TypeAlias, get_args
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from flyingsquid._values import format_count, format_value, is_one_of
+from flyingsquid._values import format_count, format_value, is_one_of, option_error
 from flyingsquid.exceptions import GraphError, OptionError, VotesError
 from flyingsquid.graph import DependencyGraph
 from flyingsquid.graph.reading import read_count
@@ -139,10 +139,7 @@ def read_balance(
     try:
         table = np.asarray(class_balance, np.float64)
     except (TypeError, ValueError) as error:
-        raise OptionError(
-            f"`class_balance` must be an array of numbers; got {format_value(class_balance)}.",
-            parameter="class_balance",
-        ) from error
+        raise option_error("class_balance", "an array of numbers", class_balance) from error
     if table.shape != (2**v,):
         raise OptionError(
             f"`class_balance` must have one number per combination, 2^{v}, in the order of enumerate_ys(); "
@@ -194,9 +191,7 @@ def options_for(
         ("sign_recovery", sign_recovery, get_args(SignRecovery)),
     ):
         if not is_one_of(value, allowed):
-            raise OptionError(
-                f"`{name}` must be one of {', '.join(allowed)}; got {format_value(value)}.", parameter=name
-            )
+            raise option_error(name, f"one of {', '.join(allowed)}", value)
     if triplets is not None and solve_method in ("triplet_median", "independencies"):
         raise OptionError(
             f"`triplets` is not supported by solve_method={format_value(solve_method)}; use 'triplet_mean' "

@@ -9,8 +9,8 @@ import torch
 from numpy.typing import ArrayLike
 from torch import Tensor, nn
 
-from flyingsquid._values import format_value
-from flyingsquid.exceptions import OptionError, VotesError
+from flyingsquid._values import format_value, option_error
+from flyingsquid.exceptions import VotesError
 from flyingsquid.legacy.arguments import Edges, options_for, read_balance, read_graph, read_triplets
 from flyingsquid.torch import LabelModelLoss, SoftCrossEntropy
 from flyingsquid.torch.label_model_loss import read_integer
@@ -168,7 +168,5 @@ def _class_weights(pos_weight: Any) -> Tensor | None:
         return None
     weight = torch.as_tensor(pos_weight, dtype=torch.float32).reshape(-1)
     if len(weight) != 1 or not bool(weight > 0):
-        raise OptionError(
-            f"`pos_weight` must be one number > 0; got {format_value(pos_weight)}.", parameter="pos_weight"
-        )
+        raise option_error("pos_weight", "one number > 0", pos_weight)
     return torch.cat([torch.ones_like(weight), weight])

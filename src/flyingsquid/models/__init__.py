@@ -1,4 +1,4 @@
-"""Estimators."""
+"""Estimators. ``end_model`` is imported on its own, because it imports scikit-learn."""
 
 from flyingsquid.models.best_of import BestOf
 from flyingsquid.models.files import load
@@ -8,7 +8,6 @@ from flyingsquid.models.multi_label import MultiLabelModel
 from flyingsquid.models.online_model import OnlineLabelModel
 from flyingsquid.models.score_model import ScoreModel
 from flyingsquid.models.sequence_model import SequenceLabelModel
-from flyingsquid.models.training_set import TrainingSet, to_training_set
 
 __all__ = [
     "BestOf",
@@ -18,7 +17,5 @@ __all__ = [
     "OnlineLabelModel",
     "ScoreModel",
     "SequenceLabelModel",
-    "TrainingSet",
     "load",
-    "to_training_set",
 ]

@@ -12,9 +12,15 @@ from typing import Any, Generic, Literal, NamedTuple, Self, TypeAlias, TypeVar, 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from flyingsquid._random import RandomState, read_random_state
 from flyingsquid._registry import distributed_votes
-from flyingsquid._values import format_count, format_list, format_value, is_one_of
+from flyingsquid._values import (
+    RandomState,
+    format_count,
+    format_list,
+    format_value,
+    is_one_of,
+    read_random_state,
+)
 from flyingsquid._warnings import warn_about_sources
 from flyingsquid.exceptions import IncompatibleError, NotFittedError, OptionError, VotesError
 from flyingsquid.files.state import State, write_state

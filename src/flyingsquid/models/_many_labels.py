@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from flyingsquid._values import format_count, format_list, format_value
+from flyingsquid._values import format_count, format_list, format_value, option_error
 from flyingsquid.exceptions import IncompatibleError, OptionError, VotesError
 from flyingsquid.votes import Votes, as_votes, frames
 from flyingsquid.votes.arguments import read_gold, read_task_gold
@@ -36,7 +36,7 @@ def read_labels(labels: Any) -> tuple[Label, ...] | None:
     except TypeError as error:
         raise OptionError(f"`labels` must be a sequence of labels; reading it failed: {error}") from error
     if isinstance(labels, str) or not read or not distinct:
-        raise OptionError(f"`labels` must be a sequence of different labels; got {format_value(labels)}.")
+        raise option_error("labels", "a sequence of different labels", labels)
     return read
 
 

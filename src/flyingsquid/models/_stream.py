@@ -163,6 +163,8 @@ def further_votes(data: Any, schema: VoteSchema, *, add_classes: bool) -> Votes:
 
 def all_classes(classes: tuple[Label, ...], votes: Votes, *, add: bool) -> tuple[Label, ...]:
     """Return the known classes, followed by those that the votes add."""
+    if votes.classes == classes:
+        return classes
     if not add:
         require_same("classes", set(votes.classes) | set(classes), set(classes))
         return classes

@@ -10,7 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from flyingsquid._values import format_count
-from flyingsquid.estimation.normal import NORMAL_95
+from flyingsquid.estimation.shares import NORMAL_95
 from flyingsquid.exceptions import ModelFileError
 
 Array = NDArray[np.float64]

@@ -13,8 +13,8 @@ from typing import TYPE_CHECKING, Any, TypeAlias
 import numpy as np
 from numpy.typing import NDArray
 
-from flyingsquid._values import format_list, format_value
-from flyingsquid.exceptions import ModelFileError, OptionError
+from flyingsquid._values import format_list, format_value, option_error
+from flyingsquid.exceptions import ModelFileError
 from flyingsquid.files.fields import (
     LABELS,
     OBJECT,
@@ -75,9 +75,7 @@ def _option_to_meta(name: str, value: Any) -> Any:
         solver = get_solver(value)
         return {"solver": solver.name, "options": solver.options()}
     if name == "signs" and not isinstance(value, (str, Mapping)):
-        raise OptionError(
-            f'`signs` must be "average" or a mapping from sources to signs; got {format_value(value)}.'
-        )
+        raise option_error("signs", '"average" or a mapping from sources to signs', value)
     if value is None or isinstance(value, (bool, str)):
         return value if value is None or isinstance(value, bool) else str(value)
     if name == "class_balance":

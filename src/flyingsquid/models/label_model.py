@@ -10,10 +10,9 @@ from typing import Any, Literal, Self, TypeAlias, get_args, overload
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from flyingsquid._random import RandomState
 from flyingsquid._registry import distributed_votes
 from flyingsquid._table import Table
-from flyingsquid._values import format_value, is_one_of
+from flyingsquid._values import RandomState, format_value, is_one_of
 from flyingsquid.exceptions import (
     GraphError,
     ModelFileError,
@@ -42,7 +41,7 @@ from flyingsquid.models._base import (
 )
 from flyingsquid.models.files import fit_from_state, fit_to_state, options_from_meta, options_to_meta
 from flyingsquid.moments import Moments
-from flyingsquid.solvers import FitData, Solver, check_solver
+from flyingsquid.solvers import FitData, Solver
 from flyingsquid.solvers.base import Rows
 from flyingsquid.solvers.data import feature_items, join_gold, read_fit_data
 from flyingsquid.solvers.structure import LearnedGraph
@@ -214,7 +213,8 @@ class LabelModel(FitAttributes["Fitted", Moments], BatchEstimator):
         fitted = self._fitted
         fit = replace(fitted.fit, assessment=Assessment(), gold=None, findings=None)
         model: Self = type(self)(**self.get_params(deep=False))
-        model._publish(Fitted(fit, None, fitted.schema, n_gold=fitted.n_gold))  # type: ignore[arg-type]  # counts stay behind
+        labeler = Fitted(fit, None, fitted.schema, n_gold=fitted.n_gold)  # type: ignore[arg-type]  # counts stay behind
+        model._state = FitState(labeler, None)
         return model
 
     @validation.hint_arguments
@@ -270,7 +270,7 @@ class LabelModel(FitAttributes["Fitted", Moments], BatchEstimator):
         >>> model.diagnostics_.gold.n_gold
         50
         """
-        solver = self._validate()
+        solver = validation.check_options(self.method, self.graph, self.temper)
         if features is not None:
             self._refuse_tasks()
         with self._lock:
@@ -286,7 +286,9 @@ class LabelModel(FitAttributes["Fitted", Moments], BatchEstimator):
                 sample_weight=sample_weight,
                 features=features,
                 keep_rows=needs_rows or gold is not None or isinstance(self.graph, str),
-                **self._request(),
+                class_balance=self.class_balance,
+                signs=self.signs,
+                temper=self.temper,
             )
             self._solve(solver, data)
         return self._warn(stacklevel=4)  # its decorator is a call, too
@@ -305,7 +307,7 @@ class LabelModel(FitAttributes["Fitted", Moments], BatchEstimator):
         >>> bool((model.fit_moments(counts).accuracies_ == model.fit(votes).accuracies_).all())
         True
         """
-        solver = self._validate()
+        solver = validation.check_options(self.method, self.graph, self.temper)
         graph = validation.given_graph(self.graph, "fit_moments")
         validation.require_moments(moments)
         wanted = None if graph is None or graph.is_trivial else graph
@@ -315,7 +317,10 @@ class LabelModel(FitAttributes["Fitted", Moments], BatchEstimator):
                 "Count with Moments.of(votes, graph)."
             )
         with self._lock:
-            self._solve(solver, FitData(moments=moments, **self._request()))
+            data = FitData(
+                moments=moments, class_balance=self.class_balance, signs=self.signs, temper=self.temper
+            )
+            self._solve(solver, data)
         return self._warn()
 
     def partial_fit(
@@ -359,7 +364,7 @@ class LabelModel(FitAttributes["Fitted", Moments], BatchEstimator):
 
     def _add(self, votes: Any, gold: Any, sample_weight: ArrayLike | None, features: Any) -> None:
         """Add votes to the counts and solve, without warnings."""
-        solver = self._validate()
+        solver = validation.check_options(self.method, self.graph, self.temper)
         if features is not None:
             self._refuse_tasks()
         graph = validation.given_graph(self.graph, "partial_fit")
@@ -391,16 +396,20 @@ class LabelModel(FitAttributes["Fitted", Moments], BatchEstimator):
         if features is not None:
             new_items = feature_items(features, votes, chunk, codes, weights).sample()
             items = new_items if items is None else (items + new_items).sample()
-        data = FitData(moments=total, gold_items=labeled or None, feature_items=items, **self._request())
+        data = FitData(
+            moments=total,
+            gold_items=labeled or None,
+            feature_items=items,
+            class_balance=self.class_balance,
+            signs=self.signs,
+            temper=self.temper,
+        )
         try:
             self._solve(solver, data)
         except NotIdentifiableError:
             # Apart from the counts of the last fit, which its parameters belong to.
             self._state = FitState(fitted, total, labeled, items)
             raise
-
-    def _validate(self) -> Solver:
-        return validation.check_options(self.method, self.graph, self.temper)
 
     def _refuse_tasks(self) -> None:
         """Raise an error for features of several tasks."""
@@ -411,11 +420,8 @@ class LabelModel(FitAttributes["Fitted", Moments], BatchEstimator):
                 parameter="features",
             )
 
-    def _request(self) -> dict[str, Any]:
-        return {"class_balance": self.class_balance, "signs": self.signs, "temper": self.temper}
-
     def _solve(self, solver: Solver, data: FitData) -> None:
-        fit = check_solver(solver, data).solve(data)
+        fit = solver.checked_for(data).solve(data)
         items = data.feature_items
         if items is not None:
             votes_on = np.asarray(data.moments.vote_counts, np.float64).sum(axis=1)
@@ -428,9 +434,6 @@ class LabelModel(FitAttributes["Fitted", Moments], BatchEstimator):
             fitted = replace(fitted, n_gold=data.labeled.n_labels, gold_items=data.labeled.newest())
         if items is not None:
             fitted = replace(fitted, feature_items=items.sample())
-        self._publish(fitted)
-
-    def _publish(self, fitted: Fitted) -> None:
         # One assignment: an interrupted fit leaves the model as it was.
         self._state = FitState(fitted, None)
 
@@ -589,7 +592,7 @@ class LabelModel(FitAttributes["Fitted", Moments], BatchEstimator):
     def _from_state(cls, state: State) -> Self:
         fit, moments = fit_from_state(state)
         model = cls(moments.graph, **options_from_meta(state.meta["options"], cls))
-        model._validate()
+        validation.check_options(model.method, model.graph, model.temper)
         check_fields(state.meta, {"rows": one_of(*get_args(Rows)), "n_gold": integer()})
         fitted = Fitted.of(fit, moments, rows=state.meta["rows"], n_gold=state.meta["n_gold"])
         try:
@@ -598,7 +601,7 @@ class LabelModel(FitAttributes["Fitted", Moments], BatchEstimator):
             )
         except ValueError as error:
             raise ModelFileError(str(error)) from error
-        model._publish(replace(fitted, gold_items=items))
+        model._state = FitState(replace(fitted, gold_items=items), None)
         return model
 
     def _posterior(self, votes: Votes, dtype: np.dtype[Any] = DOUBLE) -> NDArray[Any]:

@@ -10,9 +10,8 @@ from typing import Any, Literal, Self, TypeAlias
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from flyingsquid._random import RandomState
 from flyingsquid._table import Scalar, Table, as_scalar
-from flyingsquid._values import format_count, format_list, format_value, is_one_of
+from flyingsquid._values import RandomState, format_count, format_list, format_value, is_one_of, option_error
 from flyingsquid._warnings import capture_source_warnings, warn_about_sources
 from flyingsquid.exceptions import (
     GraphError,
@@ -141,9 +140,7 @@ class MultiLabelModel(Estimator):
             How often each item counts.
         """
         if not is_one_of(self.on_failure, ("raise", "majority")):
-            raise OptionError(
-                f'`on_failure` must be "raise" or "majority"; got {format_value(self.on_failure)}.'
-            )
+            raise option_error("on_failure", '"raise" or "majority"', self.on_failure)
         with self._lock:
             remarks = self._fit(votes, gold, sample_weight)
         noted = [label for label in remarks if remarks[label]]
@@ -349,9 +346,10 @@ class MultiLabelModel(Estimator):
             return LabelModel()
         wanted = ("fit", "predict_proba", "summary", "get_params")
         if isinstance(given, type) or not all(hasattr(given, name) for name in wanted):
-            raise OptionError(
-                "`label_model` must be a label model, such as LabelModel(method='covariance'), or a mapping "
-                f"from every label to one; got {format_value(given)}."
+            raise option_error(
+                "label_model",
+                "a label model, such as LabelModel(), or a mapping from every label to one",
+                given,
             )
         graph = getattr(given, "graph", None)
         if isinstance(graph, DependencyGraph) and graph.n_tasks > 1:

@@ -29,7 +29,7 @@ from flyingsquid.files.state import State, decode_labels, encode_labels
 from flyingsquid.fits.explanation import Explanation
 from flyingsquid.graph import DependencyGraph
 from flyingsquid.models import _stream, validation
-from flyingsquid.models._base import DOUBLE, FitAttributes, VoteEstimator, VoteSchema
+from flyingsquid.models._base import DOUBLE, FitAttributes, FitState, VoteEstimator, VoteSchema
 from flyingsquid.models._estimator import not_fitted
 from flyingsquid.models._stream import LOOKUP_ERRORS, ItemLookup, StreamBalances, StreamGold
 from flyingsquid.models.drift import ChangePoint, DriftHistory, Recorder
@@ -48,7 +48,7 @@ from flyingsquid.moments.counting import CountPlan
 from flyingsquid.moments.files import graph_from_meta
 from flyingsquid.moments.window_layout import Layout
 from flyingsquid.moments.windows import Window
-from flyingsquid.solvers import FitData, Solver, check_solver
+from flyingsquid.solvers import FitData, Solver
 from flyingsquid.solvers.data import join_gold
 from flyingsquid.votes import Votes
 from flyingsquid.votes.codes import Label, shown_names
@@ -385,7 +385,7 @@ class OnlineLabelModel(FitAttributes[Fitted, Moments], VoteEstimator):
             signs=self.signs,
             temper=self.temper,
         )
-        model._publish(self._fitted)
+        model._state = FitState(self._fitted, None)
         return model
 
     def summary(self) -> Table:
@@ -484,7 +484,7 @@ class OnlineLabelModel(FitAttributes[Fitted, Moments], VoteEstimator):
     def _check_fit(self, solver: Solver, layout: Layout) -> None:
         """Raise an error for options that the sources and classes of a stream do not support."""
         empty = self._fit_data(layout.moments(layout.zeros(), exact=True), self.class_balance)
-        check_solver(solver, empty)
+        solver.checked_for(empty)
         _ = empty.anchors
 
     def _new_state(self, solver: Solver, window: Window) -> _StreamState:
@@ -557,7 +557,7 @@ class OnlineLabelModel(FitAttributes[Fitted, Moments], VoteEstimator):
             stream.gold = stream.gold.within(n, window.n_items if self.decay is None else None)
             data = replace(data, gold_items=stream.gold.items(n, self.decay))
         try:
-            fit = check_solver(stream.solver, data).solve(data)
+            fit = stream.solver.checked_for(data).solve(data)
         except NotIdentifiableError as error:
             stream.reason = str(error)
         else:

@@ -13,8 +13,8 @@ from scipy.special import ndtri
 from flyingsquid._table import Table
 from flyingsquid._values import format_count, format_value, is_number, is_one_of
 from flyingsquid._warnings import warn_about_sources
-from flyingsquid.estimation.normal import NORMAL_95
 from flyingsquid.estimation.scores import ScoreParameters, TruthScale, fit_scores
+from flyingsquid.estimation.shares import NORMAL_95
 from flyingsquid.exceptions import IncompatibleError, ModelFileError, OptionError, VotesError
 from flyingsquid.files.fields import OBJECT, TEXT, Field, check_fields, finite, list_of, one_of, optional
 from flyingsquid.files.score_files import read_score_file

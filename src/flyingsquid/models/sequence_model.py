@@ -10,9 +10,8 @@ from typing import Any, Literal, Self
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from flyingsquid._random import RandomState
 from flyingsquid._table import Table
-from flyingsquid._values import format_value
+from flyingsquid._values import RandomState, format_value
 from flyingsquid.estimation.transition import (
     Transition,
     effective_row,
@@ -44,7 +43,7 @@ from flyingsquid.models.label_model import Method, Source
 from flyingsquid.moments import Moments, SequenceMoments
 from flyingsquid.moments.sequences import KIND as SEQUENCE_MOMENTS
 from flyingsquid.moments.sequences import TABLES
-from flyingsquid.solvers import FitData, Solver, check_solver
+from flyingsquid.solvers import FitData, Solver
 from flyingsquid.solvers.data import join_gold
 from flyingsquid.votes import Votes, as_votes
 from flyingsquid.votes.arguments import read_gold, read_lengths
@@ -378,7 +377,7 @@ class SequenceLabelModel(FitAttributes["FittedSequences", SequenceMoments]):
 
     def _estimate(self, solver: Solver, data: FitData, moments: SequenceMoments) -> None:
         """Estimate the parameters of single rows and the transition."""
-        fit, rows = check_solver(solver, data).solve(data), moments.rows
+        fit, rows = solver.checked_for(data).solve(data), moments.rows
         votes = data.votes
         transition = fit.transition(moments, fit.mean_label(None if votes is None else votes.codes))
         persistence = persistence_of_errors(transition.excess_correlation, np.minimum(rows.coverage, 1.0))

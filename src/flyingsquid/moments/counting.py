@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
+from itertools import chain
 from typing import Any
 
 import numpy as np
@@ -17,7 +18,13 @@ from flyingsquid.exceptions import GraphError, IncompatibleError, VotesError
 from flyingsquid.graph import DependencyGraph
 from flyingsquid.kernels import kernels_for
 from flyingsquid.kernels.dispatch import pair_counts
-from flyingsquid.moments.pairs import DensePairs, PairCounts, SparsePairs, are_pairs_sparse
+from flyingsquid.moments.pairs import (
+    DensePairs,
+    PairCounts,
+    are_pairs_sparse,
+    is_sparse_enough,
+    pair_counts_of,
+)
 from flyingsquid.votes import REASONS
 from flyingsquid.votes.codes import Codes, OneHot, dense_codes, rows_of_entries
 from flyingsquid.votes.grid import CountedRows, one_hot_patterns
@@ -238,21 +245,21 @@ def count_pairs(
     is_exact = weights is None or weights.dtype.kind == "i"
     counts: Any
     if are_pairs_sparse(m, n_classes):
-        counts = _sparse_pairs(codes, n_classes, weights)
-        joint = _count_units(codes, n_classes, weights, units)
-        if is_exact:
-            counts.data = np.rint(counts.data).astype(np.int64)
+        counts = _by_sparse_product(codes, n_classes, weights)
+        joint = _count_units(codes, n_classes, weights, units) if units else []
     elif (found := rows or CountedRows.of(codes, n_classes, weights)) is not None:
         counts = found.grid.pair_counts(found.counts)
         joint = [_unit_of_histogram(found.counts, m, n_classes, unit) for unit in units]
     else:
         by_product = isinstance(codes, csr_array) or _are_few(codes)
         counts = (_by_sparse_product if by_product else _by_bits)(codes, n_classes, weights)
-        joint = _count_units(codes, n_classes, weights, units)
+        joint = _count_units(codes, n_classes, weights, units) if units else []
     if is_exact:
         joint = [np.rint(unit).astype(np.int64) for unit in joint]
     if isinstance(counts, csr_array):
-        return SparsePairs(counts, n_classes), joint
+        if is_exact:
+            counts.data = np.rint(counts.data).astype(np.int64)
+        return pair_counts_of(counts, n_classes), joint
     if is_exact and counts.dtype != np.int64:
         counts = np.rint(counts).astype(np.int64)
     return DensePairs(np.ascontiguousarray(counts)), joint
@@ -315,24 +322,21 @@ def _by_gram(
     return counts.reshape(n_classes, m, n_classes, m).transpose(0, 2, 1, 3)
 
 
-def _by_sparse_product(codes: Codes, n_classes: int, weights: NDArray[Any] | None) -> NDArray[Any]:
-    m = codes.shape[1]
+def _by_sparse_product(
+    codes: Codes, n_classes: int, weights: NDArray[Any] | None
+) -> NDArray[Any] | csr_array:
+    """Count vote by vote, as a sparse matrix of shape (K m, K m) unless the first items fill an array."""
+    m, products = codes.shape[1], _sparse_products(codes, n_classes, weights)
+    first = next(products, csr_array((n_classes * m, n_classes * m)))
+    if is_sparse_enough(first, n_classes):
+        return csr_array(sum(products, start=first))
     # Integers in the final order from the start: most cells stay 0, and a copy would touch them all.
     counts = np.zeros(n_classes**2 * m**2, np.int64 if weights is None else np.float64)
-    for product in _sparse_products(codes, n_classes, weights):
+    for product in chain([first], products):
         part = product.tocoo()
         (a, i), (b, j) = (np.divmod(at.astype(np.int64), m) for at in (part.row, part.col))
         counts[((a * n_classes + b) * m + i) * m + j] += part.data.astype(counts.dtype)
     return counts.reshape(n_classes, n_classes, m, m)
-
-
-def _sparse_pairs(codes: Codes, n_classes: int, weights: NDArray[Any] | None) -> csr_array:
-    """Count pairs as a sparse matrix, shape (K m, K m)."""
-    width = n_classes * codes.shape[1]
-    total = csr_array((width, width))
-    for product in _sparse_products(codes, n_classes, weights):
-        total = total + product
-    return csr_array(total)
 
 
 def _sparse_products(codes: Codes, n_classes: int, weights: NDArray[Any] | None) -> Iterator[csr_array]:
@@ -341,7 +345,7 @@ def _sparse_products(codes: Codes, n_classes: int, weights: NDArray[Any] | None)
     for rows in slices_by_cost(np.diff(cast.indptr).astype(np.int64) ** 2):
         part = cast[rows]
         right = part if weights is None else part.multiply(weights[rows, None]).tocsr()
-        yield part.T @ right
+        yield csr_array(part.T @ right)
 
 
 def slices_by_cost(cost: NDArray[np.int64]) -> Iterator[slice]:
@@ -357,8 +361,6 @@ def slices_by_cost(cost: NDArray[np.int64]) -> Iterator[slice]:
 def _count_units(
     codes: Codes, n_classes: int, weights: NDArray[Any] | None, units: Sequence[tuple[int, ...]]
 ) -> list[NDArray[np.float64]]:
-    if not units:
-        return []
     n, m = codes.shape
     dtype = np.dtype(np.float32 if weights is None else np.float64)
     sizes = [n_patterns(len(unit), n_classes) for unit in units]

@@ -301,13 +301,15 @@ class Moments:
         """Return the same as :meth:`others_votes`, without the cells that are 0."""
         return self._all_pairs.sparse_others_votes()
 
-    def votes_met(self, counted: Array | None = None) -> tuple[Array, Array]:
+    def votes_met(self, factors: Array | None = None, shared: Array | None = None) -> tuple[Array, Array]:
         """Count other votes on the items of each vote: those that agree, and all; shape (m, K) each.
 
-        ``[i, k]`` counts votes on items that source i votes k on. ``counted`` of shape (m, m) is the weight
-        of the votes of source j for source i, for example less than 1 for copies; by default it is 1.
+        ``[i, k]`` counts votes on items that source i votes k on. A vote of source j counts as
+        ``factors[j]``, shape (m,), by default 1. With ``factors``, ``shared`` of shape (m, m) is the share of
+        the evidence of source j that source i has, too: the vote counts as
+        ``(1 - shared[i, j]) * factors[j]``.
         """
-        return self._all_pairs.votes_met(counted)
+        return self._all_pairs.votes_met(factors, shared)
 
     def one_vs_rest(self, k: int) -> Moments:
         """Return counts of two classes: votes for class k are class 1, all other votes are class 0.

@@ -2,7 +2,7 @@
 
 Dense counts have the shape (K, K, m, m). Sparse ones have the shape (K m, K m), where row ``v * m + i`` is
 "source i votes v". Missing votes are derived in both, so pairs of votes that never occurred take no room in
-the sparse one. Only this package knows which storage is in use.
+the sparse one: most workers of a crowd share no item. Only this package knows which storage is in use.
 """
 
 from __future__ import annotations
@@ -21,9 +21,20 @@ from flyingsquid.votes.codes import rows_of_entries
 Array = NDArray[np.float64]
 
 
+# Sparse counts are faster if there are this many cells, of which at most one in so many is not 0.
+_MANY_CELLS, _CELLS_PER_COUNT = 1 << 18, 16
+
+
 def are_pairs_sparse(n_sources: int, n_classes: int) -> bool:
-    """Return whether counts of pairs are stored sparsely. It depends only on the shape."""
+    """Return whether counts of pairs of this shape are always stored sparsely."""
     return n_classes > 2 and (n_sources * n_classes) ** 2 * 8 > LIMITS.get().dense_pair_bytes
+
+
+def is_sparse_enough(matrix: csr_array, n_classes: int) -> bool:
+    """Return whether counts of shape (K m, K m) are stored sparsely, because of their shape or many zeros."""
+    cells = matrix.shape[0] ** 2
+    is_empty = cells >= _MANY_CELLS and _CELLS_PER_COUNT * matrix.nnz <= cells
+    return is_empty or are_pairs_sparse(matrix.shape[0] // n_classes, n_classes)
 
 
 class PairAgreement(NamedTuple):
@@ -125,20 +136,21 @@ class DensePairs:
         """Return the same without the cells that are 0."""
         return self.to_sparse().sparse_others_votes()
 
-    def votes_met(self, counted: Array | None = None) -> tuple[Array, Array]:
+    def votes_met(self, factors: Array | None = None, shared: Array | None = None) -> tuple[Array, Array]:
         """Count other votes on the items of each vote: those that agree, and all; shape (m, K) each.
 
-        ``[i, k]`` counts votes on items that source i votes k on. ``counted`` of shape (m, m) is the weight
-        of the votes of source j for source i; by default it is 1.
+        ``[i, k]`` counts votes on items that source i votes k on. A vote of source j counts as
+        ``factors[j]``, shape (m,), by default 1, times ``1 - shared[i, j]``, shape (m, m).
         """
         array, classes = self.array, range(len(self.array))
-        if counted is None:
+        if factors is None:
             # The source itself is all that is not another.
             cast = np.asarray(self.votes, np.float64)
             met = np.stack([array[k].sum(axis=2).sum(axis=0) for k in classes], axis=1) - cast
             sides = np.stack([array[k, k].sum(axis=1) for k in classes], axis=1) - cast
             return np.maximum(sides, 0.0), np.maximum(met, 0.0)
-        counted = _without_diagonal(counted)
+        counted = np.tile(factors, (len(factors), 1)) if shared is None else (1 - shared) * factors
+        np.fill_diagonal(counted, 0.0)
         # Class by class: for many sources, a second copy of the counts would dominate the time.
         meet = [np.einsum("ij,ij->i", array[k].sum(axis=0), counted) for k in classes]
         side = [np.einsum("ij,ij->i", array[k, k], counted) for k in classes]
@@ -185,6 +197,16 @@ class DensePairs:
         return SparsePairs(csr_array(self.array.transpose(0, 2, 1, 3).reshape(width, width)), self.n_classes)
 
 
+class _Places(NamedTuple):
+    """Position of each stored count: its row, source, vote, the other vote, and ``source * m + other``."""
+
+    row: NDArray[np.intp]
+    source: NDArray[np.intp]
+    first: NDArray[np.intp]
+    second: NDArray[np.intp]
+    pair: NDArray[np.intp]
+
+
 class SparsePairs:
     """Counts of pairs as a sparse matrix of shape (K m, K m), with the methods of the dense counts."""
 
@@ -228,40 +250,49 @@ class SparsePairs:
 
     def by_own_vote(self, k: int) -> NDArray[Any]:
         m = self.n_sources
-        part = self.matrix[k * m : (k + 1) * m].tocoo()
-        return self._sums(part.row.astype(np.int64) * m + part.col % m, part.data, (m, m))
+        part = self.matrix[k * m : (k + 1) * m]
+        return self._sums(rows_of_entries(part) * m + part.indices % m, part.data)
 
     def overlap(self) -> NDArray[Any]:
-        place, _, data = self._places()
-        return self._sums(place, data, (self.n_sources, self.n_sources))
+        return self._sums(self._places().pair, self.matrix.data)
 
     def agreement(self) -> NDArray[Any]:
-        place, same, data = self._places()
-        return self._sums(place[same], data[same], (self.n_sources, self.n_sources))
+        _, _, first, second, pair = self._places()
+        same = first == second
+        return self._sums(pair[same], self.matrix.data[same])
 
-    def _places(self) -> tuple[NDArray[np.int64], NDArray[np.bool_], NDArray[Any]]:
-        """Return for each stored count its pair of sources as a number, whether they agree, and the count."""
-        m, pairs = self.n_sources, self.matrix.tocoo()
-        place = (pairs.row % m).astype(np.int64) * m + pairs.col % m
-        return place, pairs.row // m == pairs.col // m, pairs.data
+    def _places(self) -> _Places:
+        matrix, m, k = self.matrix, self.n_sources, self.n_classes
+        row, source, first = (
+            np.repeat(each, np.diff(matrix.indptr))
+            for each in (np.arange(k * m), np.tile(np.arange(m), k), np.repeat(np.arange(k), m))
+        )
+        second = matrix.indices // m
+        return _Places(row, source, first, second, (source - second) * m + matrix.indices)
 
-    def _sums(self, place: NDArray[Any], data: NDArray[Any], shape: tuple[int, int]) -> NDArray[Any]:
-        """Sum counts by position, in the type of the counts: below 2**53 integers are exact in float64."""
-        sums = np.bincount(place, data.astype(np.float64), minlength=shape[0] * shape[1]).reshape(shape)
+    def _sums(self, pair: NDArray[Any], data: NDArray[Any]) -> NDArray[Any]:
+        """Sum counts by pair of sources, in their type: below 2**53 integers are exact in float64."""
+        m = self.n_sources
+        sums = np.bincount(pair, data.astype(np.float64), minlength=m * m).reshape(m, m)
         return np.asarray(sums.astype(self.matrix.dtype))
 
     def compare(self) -> PairAgreement:
-        m, pairs = self.n_sources, self.matrix.tocoo()
-        (place, same, counts), shape = self._places(), (self.n_classes, m * m)
-        data = counts.astype(np.float64)
-        overlap = np.bincount(place, data, minlength=m * m).reshape(m, m).astype(np.float64)
-        agreement = np.bincount(place[same], data[same], minlength=m * m).reshape(m, m).astype(np.float64)
-        first = csr_array(coo_array((data, (pairs.row // m, place)), shape=shape))
-        second = csr_array(coo_array((data, (pairs.col // m, place)), shape=shape))
-        products = np.asarray(first.multiply(second).sum(axis=0), np.float64).reshape(m, m)
-        usual = np.asarray(first.max(axis=0).todense(), np.float64).reshape(m, m)
-        squares = np.asarray(first.multiply(first).sum(axis=0), np.float64).reshape(m, m)
-        return _comparison(overlap, agreement, products, usual, squares)
+        m, k, (_, _, first, second, pair) = self.n_sources, self.n_classes, self._places()
+        data, same = self.matrix.data.astype(np.float64), first == second
+        overlap, agreement = (np.bincount(pair[at], data[at], minlength=m * m) for at in (slice(None), same))
+        met = np.flatnonzero(overlap)  # the other statistics are those of pairs that share items
+        number = np.empty(m * m, np.intp)
+        number[met] = np.arange(len(met))
+        cell = number[pair] * k
+        own, others = (
+            np.bincount(cell + vote, data, minlength=k * len(met)).reshape(-1, k) for vote in (first, second)
+        )
+        products, squares = (np.einsum("pk,pk->p", own, each) for each in (others, own))
+        found = _comparison(overlap[met], agreement[met], products, own.max(axis=1), squares)
+        every = overlap, agreement, np.ones(m * m), np.zeros(m * m), np.zeros(m * m)
+        for values, of_met in zip(every[2:], found[2:], strict=True):
+            values[met] = of_met
+        return PairAgreement(*(values.reshape(m, m) for values in every))
 
     def others_votes(self) -> Array:
         m, k, matrix = self.n_sources, self.n_classes, self.matrix
@@ -283,16 +314,16 @@ class SparsePairs:
         others.eliminate_zeros()
         return VotesByClass(others)
 
-    def votes_met(self, counted: Array | None = None) -> tuple[Array, Array]:
-        m, size, pairs = self.n_sources, self.matrix.shape[0], self.matrix.tocoo()
-        source, other = pairs.row % m, pairs.col % m
-        if counted is None:
-            data = np.where(source != other, pairs.data, 0.0)
-        else:
-            data = pairs.data * _without_diagonal(counted)[source, other]
-        same = pairs.row // m == pairs.col // m
-        met = np.bincount(pairs.row, data, minlength=size).reshape(-1, m).T
-        sides = np.bincount(pairs.row[same], data[same], minlength=size).reshape(-1, m).T
+    def votes_met(self, factors: Array | None = None, shared: Array | None = None) -> tuple[Array, Array]:
+        m, size, (row, source, first, second, pair) = self.n_sources, self.matrix.shape[0], self._places()
+        other = pair - source * m
+        data = self.matrix.data * (1.0 if factors is None else factors[other])
+        if shared is not None:
+            data *= 1 - shared.ravel()[pair]
+        data[source == other] = 0.0
+        same = first == second
+        met = np.bincount(row, data, minlength=size).reshape(-1, m).T
+        sides = np.bincount(row[same], data[same], minlength=size).reshape(-1, m).T
         return np.asarray(sides, np.float64), np.asarray(met, np.float64)
 
     def lowest(self, n_items: float) -> float:
@@ -305,10 +336,10 @@ class SparsePairs:
         ]
         return float(min(*least, n_items - cast.max(initial=0)))
 
-    def plus(self, other: PairCounts, sign: int = 1) -> SparsePairs:
+    def plus(self, other: PairCounts, sign: int = 1) -> PairCounts:
         theirs = other.to_sparse().matrix
         total = self.matrix + theirs if sign > 0 else self.matrix - theirs
-        return SparsePairs(csr_array(total), self.n_classes)
+        return pair_counts_of(csr_array(total), self.n_classes)
 
     def equals(self, other: PairCounts) -> bool:
         a, b = self.matrix, other.to_sparse().matrix
@@ -344,12 +375,12 @@ PairCounts: TypeAlias = DensePairs | SparsePairs
 
 
 def pair_counts_of(counts: Any, n_classes: int) -> PairCounts:
-    """Wrap an array of shape (K, K, m, m) or a sparse matrix of shape (K m, K m).
-
-    The storage depends only on the shape, so that merged counts have the same storage.
-    """
-    pairs = SparsePairs(counts, n_classes) if isinstance(counts, csr_array) else DensePairs(counts)
-    return pairs.to_sparse() if are_pairs_sparse(pairs.n_sources, n_classes) else pairs.to_dense()
+    """Wrap an array of shape (K, K, m, m) or a sparse matrix of shape (K m, K m), in the storage for it."""
+    if isinstance(counts, csr_array):
+        pairs = SparsePairs(counts, n_classes)
+        return pairs if is_sparse_enough(pairs.matrix, n_classes) else pairs.to_dense()
+    dense = DensePairs(counts)
+    return dense.to_sparse() if are_pairs_sparse(dense.n_sources, n_classes) else dense
 
 
 def _comparison(
@@ -365,7 +396,3 @@ def _without_own(total: Array, votes: NDArray[Any]) -> Array:
     at = np.arange(votes.shape[1])
     total[:, at, at] -= votes
     return np.maximum(total, 0.0)
-
-
-def _without_diagonal(values: Array) -> Array:
-    return np.where(np.eye(len(values), dtype=bool), 0.0, values)

@@ -1,4 +1,4 @@
-"""The function ``fs.report``: votes in, one HTML page out."""
+"""The function ``fs.report``, with the first and last sections of its page: the summary, and the method."""
 
 from __future__ import annotations
 
@@ -9,36 +9,29 @@ from typing import Any
 
 import numpy as np
 
-from flyingsquid._values import format_count, format_value
+from flyingsquid._values import format_count, option_error
+from flyingsquid._version import __version__
+from flyingsquid.analysis.sentences import Sentence, describe, describe_balance, fit_of
 from flyingsquid.exceptions import OptionError
 from flyingsquid.files.outputs import open_atomic
-from flyingsquid.reports.items import items_section
+from flyingsquid.models import MajorityVote
 from flyingsquid.reports.labels import (
     comparison_section,
     influence_section,
+    items_section,
     labels_saved_section,
     labels_section,
 )
-from flyingsquid.reports.overview import method_section, summary_section
-from flyingsquid.reports.page import render_page
-from flyingsquid.reports.pairs import agreement_section, dependencies_section
-from flyingsquid.reports.sources import drift_section, missing_section, panel_section, sources_section
-from flyingsquid.reports.study import Study, make_study
-
-_SECTIONS = (
-    summary_section,
-    comparison_section,
-    sources_section,
-    panel_section,
+from flyingsquid.reports.page import LONGEST_NAME, Section, escape_text, render_page, shorten
+from flyingsquid.reports.sources import (
     agreement_section,
     dependencies_section,
-    labels_section,
-    influence_section,
     drift_section,
     missing_section,
-    items_section,
-    method_section,
+    panel_section,
+    sources_section,
 )
+from flyingsquid.reports.study import Study, make_study
 
 
 def report(
@@ -99,9 +92,9 @@ def report(
     ('<!DOCTYPE html>', True)
     """
     if not isinstance(title, str):
-        raise OptionError(f"`title` must be a str; got {format_value(title)}.")
+        raise option_error("title", "a str", title)
     if not isinstance(ordered, (bool, np.bool_)):
-        raise OptionError(f"`ordered` must be a bool; got {format_value(ordered)}.")
+        raise option_error("ordered", "a bool", ordered)
     target = None if path is None else _check_path(path)
     study = make_study(votes, model, y, data, ordered=ordered, task=task, features=features)
     sections = [section(study) for section in _SECTIONS]
@@ -133,3 +126,129 @@ def _facts(study: Study) -> str:
         f"{format_count(votes.n_items, 'item')} · {format_count(votes.n_sources, 'source')} · "
         f"{votes.n_classes:,} classes · {share:.0%} of possible votes{task}"
     )
+
+
+_ALERT = ' class="alert"'
+
+
+def summary_section(study: Study) -> Section:
+    """Return the findings as sentences, and tiles with the most important numbers."""
+    first, *others = describe(study.findings)
+    body = f'<p class="lead">{escape_text(first.text, 1_000)}</p>'
+    if study.failure:
+        body += (
+            '<p class="failed">No label model could be fitted, so the labels here are shares of the votes. '
+            f"{escape_text(study.failure, 1_000)}</p>"
+        )
+    warnings = [Sentence(text, is_alert=True) for text in study.warnings]
+    others += _about_features(study)
+    sentences = "".join(
+        f"<li{_ALERT * s.is_alert}>{escape_text(_with_short_names(s.text, study), 1_200)}</li>"
+        for s in (*warnings, *others)
+    )
+    if sentences:
+        body += f'<ul class="words">{sentences}</ul>'
+    return Section("summary", "Summary", body + _tiles(study))
+
+
+def _about_features(study: Study) -> list[Sentence]:
+    """Return what features contribute to labels, as a sentence in a list; empty for a model without them."""
+    effect = getattr(getattr(study.model, "diagnostics_", None), "features", None)
+    if effect is None:
+        return []
+    text = effect.sentence()
+    basis = "votes and features" if study.features is not None else "the votes without features"
+    return [Sentence(f"{text[0].upper()}{text[1:]}. Labels on this page are those of {basis}.")]
+
+
+def _with_short_names(text: str, study: Study) -> str:
+    """Return a sentence in which long source names are shortened."""
+    long = (name for name in study.names if len(name) > LONGEST_NAME or not name.isprintable())
+    for name in sorted(long, key=len, reverse=True):
+        text = text.replace(name, shorten(name))
+    return text
+
+
+def _tiles(study: Study) -> str:
+    votes, found = study.votes, study.comparison
+    effective = study.findings.effective_sources
+    tiles = [
+        ("items", f"{votes.n_items:,}", "item" if votes.n_items == 1 else "items"),
+        ("sources", f"{votes.n_sources:,}", "source" if votes.n_sources == 1 else "sources"),
+    ]
+    if effective is not None:
+        tiles.append(("effective-sources", f"{effective:.1f}", "equivalent independent sources"))
+    tiles.append(("votes-per-item", f"{study.findings.votes_per_item:.1f}", "votes per item"))
+    if found.coverage < 1:
+        tiles.append(("coverage", f"{found.coverage:.1%}", "of items have a vote"))
+    effect = getattr(getattr(study.model, "diagnostics_", None), "features", None)
+    if study.features is not None and effect is not None:
+        tiles.append(("feature-weight", f"{effect.weight:.2g}", "weight of features relative to votes"))
+    if study.model is not None:
+        tiles.append(("differ", f"{found.differ:.1%}", "of items are labeled against majority vote"))
+    if found.model is not None and found.majority is not None:
+        if study.model is not None:
+            on_gold = f"accuracy of the model on {format_count(found.n_gold, 'gold label')}"
+            tiles.append(("model-accuracy", f"{found.model.accuracy:.1%}", on_gold))
+        tiles.append(("majority-accuracy", f"{found.majority.accuracy:.1%}", "accuracy of majority vote"))
+    else:
+        certain = float((study.items.posterior.max(axis=1) >= 0.9).mean())
+        tiles.append(("certain", f"{certain:.1%}", "of labels have a probability of at least 0.9"))
+    entries = "".join(
+        f'<div data-fact="{key}"><dt>{escape_text(text)}</dt><dd>{value}</dd></div>'
+        for key, value, text in tiles
+    )
+    return f'<dl class="tiles">{entries}</dl>'
+
+
+def method_section(study: Study) -> Section:
+    """Return the model, its method and the version, to reproduce the page."""
+    rows = [("Model", f"none: {study.failure}")]
+    if study.model is not None:
+        kind = type(study.model).__name__
+        how = "as passed" if study.is_model_given else "with its defaults, fitted on these votes"
+        rows = [("Model", f"{kind}, {how}")]
+    diagnostics = getattr(study.model, "diagnostics_", None)
+    if diagnostics is not None:
+        reason = f"; {diagnostics.reason}" if diagnostics.reason else ""
+        rows.append(("Method", f"{diagnostics.method}{reason}"))
+        balance = [describe_balance(study.model), diagnostics.class_balance]
+        rows.append(("Class balance", "; ".join(part for part in balance if part)))
+        test = diagnostics.fit_test
+        if test is not None:
+            p_value = f"= {test.p_value:.2g}" if test.p_value > 1e-300 else "< 1e-300"
+            result = f"chi² {test.statistic:,.1f} with {test.degrees:,} degrees of freedom, p {p_value}"
+            rows.append(("Test of independence", result))
+    rows.append(("Gold labels", _describe_gold(study)))
+    rows.append(("Version", f"flyingsquid {__version__}"))
+    body = "".join(
+        f'<tr><th scope="row">{escape_text(name)}</th><td>{escape_text(text, 2_000)}</td></tr>'
+        for name, text in rows
+    )
+    return Section("method", "Method", f'<div class="scroll"><table>{body}</table></div>')
+
+
+def _describe_gold(study: Study) -> str:
+    gold = study.items.gold
+    if gold is None:
+        return "none"
+    known = f"{int((gold >= 0).sum()):,} of {format_count(len(gold), 'item')}"
+    if isinstance(study.model, MajorityVote) or study.model is None or fit_of(study.model).gold is None:
+        return f"{known}, used for scores and not for the fit"
+    return f"{known}, used for scores. The model was fitted with gold labels, so scores on these are too high"
+
+
+_SECTIONS = (
+    summary_section,
+    comparison_section,
+    sources_section,
+    panel_section,
+    agreement_section,
+    dependencies_section,
+    labels_section,
+    influence_section,
+    drift_section,
+    missing_section,
+    items_section,
+    method_section,
+)

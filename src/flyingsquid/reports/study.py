@@ -19,7 +19,7 @@ from flyingsquid.analysis.summarize import summarize
 from flyingsquid.charts.build import column
 from flyingsquid.exceptions import NotIdentifiableError, OptionError, VotesError
 from flyingsquid.models import LabelModel, MajorityVote
-from flyingsquid.reports.escape import shorten
+from flyingsquid.reports.page import shorten
 from flyingsquid.votes import Votes
 from flyingsquid.votes.arguments import item_ids
 from flyingsquid.votes.features import Features

@@ -11,7 +11,7 @@ import numpy as np
 
 from flyingsquid._table import text_width
 from flyingsquid._values import format_count
-from flyingsquid.charts.kinds import (
+from flyingsquid.charts import (
     BarChart,
     Chart,
     HeatMap,
@@ -22,8 +22,7 @@ from flyingsquid.charts.kinds import (
     Line,
     LineChart,
 )
-from flyingsquid.reports.escape import escape_name, escape_text, shorten
-from flyingsquid.reports.page import figure, legend
+from flyingsquid.reports.page import escape_name, escape_text, figure, legend, shorten
 
 # Charts are drawn for a phone, so that text keeps its size there; a wide page enlarges them.
 _WIDTH = 360.0

@@ -11,7 +11,7 @@ from typing import Any
 from flyingsquid._values import format_value
 from flyingsquid.exceptions import ModelFileError, OptionError
 from flyingsquid.solvers.auto import Auto
-from flyingsquid.solvers.base import FitData, Requires, Solver, check_capabilities
+from flyingsquid.solvers.base import FitData, Requires, Solver
 from flyingsquid.solvers.closed_form import Covariance, Marginal, Quadratic, Triplet
 from flyingsquid.solvers.panel import Panel
 from flyingsquid.solvers.tables import EM, Agreement, Decomposition, OneVsRest
@@ -119,10 +119,3 @@ def solver_from_options(name: Any, options: Any) -> Solver:
         for key, value in options.items()
     }
     return _SOLVERS[name](**read)
-
-
-def check_solver(solver: Solver, data: FitData) -> Solver:
-    """Return the solver for the data; raise OptionError for data that it does not support."""
-    chosen = solver.for_classes(data.n_classes)
-    check_capabilities(chosen, data)
-    return chosen

@@ -19,7 +19,7 @@ from flyingsquid.fits.base import Fit
 from flyingsquid.fits.graph import GraphFit
 from flyingsquid.fits.independent import IndependentFit
 from flyingsquid.moments import Moments
-from flyingsquid.solvers.base import FitData, Requires, Solver, check_capabilities
+from flyingsquid.solvers.base import FitData, Requires, Solver
 from flyingsquid.solvers.closed_form import Triplet, solve_closed_form
 from flyingsquid.solvers.corrected import solve_corrected
 from flyingsquid.solvers.panel import Panel
@@ -90,8 +90,7 @@ def _tables(data: FitData) -> IndependentFit:
         reason = (
             f"{per_item:.1f} votes per item and {per_cell:,.1f} per cell of a table are too few for EM passes"
         )
-    check_capabilities(solver, data)
-    return solve_tables(data, solver.name, reason=reason)
+    return solve_tables(data, solver.checked_for(data).name, reason=reason)
 
 
 def _tables_on_graph(data: FitData) -> Fit:
@@ -100,7 +99,7 @@ def _tables_on_graph(data: FitData) -> Fit:
     A learned graph on which three views fail is dropped with a warning, because the user did not ask for its
     edges, and because such graphs lost accuracy on real rules.
     """
-    check_capabilities(EM(), data)
+    EM().checked_for(data)
     if data.learned_graph is None:
         start = "em" if data.has_gold else "em_if_dense"  # gold labels take part in the passes
         return _with_passes_noted(solve_tables_on_graph(data, start))

@@ -219,8 +219,36 @@ class Solver(ABC):
     def solve(self, data: FitData) -> Fit:
         """Return the fit. Record concerns in the fit instead of issuing warnings."""
 
-    def for_classes(self, n_classes: int) -> Solver:
-        """Return the solver to use for this number of classes; by default this one."""
+    def checked_for(self, data: FitData) -> Solver:
+        """Return the solver for the data, by default this one; raise OptionError if it is not supported."""
+        requires, name, n_classes = self.requires, f'method="{self.name}"', data.n_classes
+        has_graph = data.moments.graph is not None  # a learned graph may have no edges, or have been left out
+        if n_classes > 2 and requires.classes == "binary":
+            instead = "" if has_graph else f' or fs.solvers.OneVsRest("{self.name}"),'
+            raise OptionError(
+                f"{name} supports two classes; got {n_classes}: {format_list(data.moments.classes)}. "
+                f'Use method="auto",{instead} or Votes.from_classes(..., classes=[a, b]) if only two can '
+                "occur."
+            )
+        if has_graph and not requires.graph:
+            raise OptionError(f"`graph` is not supported by {name}; leave it out.")
+        if requires.rows == "required" and data.votes is None:
+            raise OptionError(
+                f"{name} needs the votes themselves, and only counts are available; call fit(votes)."
+            )
+        if not requires.gold and data.has_gold:
+            raise OptionError(f'`gold` is not supported by {name}; leave it out, or use method="auto".')
+        if not requires.signs and data.has_signs:
+            raise OptionError(f"`signs` is not supported by {name}; leave it out.")
+        if not requires.estimated_balance and data.estimates_balance:
+            raise OptionError(
+                f'class_balance="estimate" is not supported by {name}; pass the balance or None.'
+            )
+        if data.use == "sequences" and not requires.confusion:
+            raise OptionError(
+                f"{name} does not estimate how sources err on each class, which sequences need; use "
+                'method="auto" or "covariance".'
+            )
         return self
 
     def check_graph(self, graph: Any) -> None:
@@ -238,35 +266,6 @@ def _plain(value: Any) -> Any:
     if isinstance(value, (list, tuple)):
         return [_plain(each) for each in value]
     return value.item() if isinstance(value, np.generic) else value
-
-
-def check_capabilities(solver: Solver, data: FitData) -> None:
-    """Raise OptionError for data or options that a solver does not support."""
-    requires, name, n_classes = solver.requires, f'method="{solver.name}"', data.n_classes
-    has_graph = data.moments.graph is not None  # a learned graph may have no edges, or have been left out
-    if n_classes > 2 and requires.classes == "binary":
-        instead = "" if has_graph else f' or fs.solvers.OneVsRest("{solver.name}"),'
-        raise OptionError(
-            f"{name} supports two classes; got {n_classes}: {format_list(data.moments.classes)}. "
-            f'Use method="auto",{instead} or Votes.from_classes(..., classes=[a, b]) if only two can occur.'
-        )
-    if has_graph and not requires.graph:
-        raise OptionError(f"`graph` is not supported by {name}; leave it out.")
-    if requires.rows == "required" and data.votes is None:
-        raise OptionError(
-            f"{name} needs the votes themselves, and only counts are available; call fit(votes)."
-        )
-    if data.has_gold and not requires.gold:
-        raise OptionError(f'`gold` is not supported by {name}; leave it out, or use method="auto".')
-    if data.has_signs and not requires.signs:
-        raise OptionError(f"`signs` is not supported by {name}; leave it out.")
-    if data.estimates_balance and not requires.estimated_balance:
-        raise OptionError(f'class_balance="estimate" is not supported by {name}; pass the balance or None.')
-    if data.use == "sequences" and not requires.confusion:
-        raise OptionError(
-            f"{name} does not estimate how sources err on each class, which sequences need; use "
-            'method="auto" or "covariance".'
-        )
 
 
 def read_signs(signs: Any, names: tuple[str, ...]) -> dict[int, int]:

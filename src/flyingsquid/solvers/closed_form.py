@@ -33,7 +33,7 @@ from flyingsquid.estimation.gold_correction import with_gold
 from flyingsquid.estimation.graph_fit import fit_graph
 from flyingsquid.estimation.independence import FitTest, independence_of, independence_test
 from flyingsquid.estimation.intervals import intervals_around
-from flyingsquid.estimation.normal import NORMAL_95
+from flyingsquid.estimation.shares import NORMAL_95
 from flyingsquid.estimation.symmetric import SYMMETRIC
 from flyingsquid.estimation.units import LARGEST_SYSTEM
 from flyingsquid.exceptions import GraphError, OptionError

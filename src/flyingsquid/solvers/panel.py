@@ -208,13 +208,13 @@ def _by_source(mixture: Mixture, structure: Structure, *, share_families: bool) 
 
 def _dependence_of(found: Dependence, structure: Structure) -> Dependence:
     """Convert dependence between judges to sources; sources of one judge count as copies."""
-    if found.shared is None:
+    if found.shared is None or found.groups is None:
         return found
     of = structure.judge_of
     shared = found.shared[np.ix_(of, of)]
     shared[of[:, None] == of] = 1.0
     np.fill_diagonal(shared, 0.0)
-    return replace(found, shared=shared)
+    return replace(found, shared=shared, groups=found.groups[of])
 
 
 # ---------------------------------------------------------------------- trusted judges

@@ -144,8 +144,10 @@ class OneVsRest(Solver):
             raise OptionError("`triplets` and `cliques` of `base` are not supported by OneVsRest.")
         object.__setattr__(self, "base", base)
 
-    def for_classes(self, n_classes: int) -> Solver:
-        return self.base if n_classes == 2 and isinstance(self.base, Solver) else self
+    def checked_for(self, data: FitData) -> Solver:
+        if data.n_classes == 2 and isinstance(self.base, Solver):
+            return self.base.checked_for(data)
+        return super().checked_for(data)
 
     def solve(self, data: FitData) -> Fit:
         return solve_tables(data, self.name, one_vs_rest=self.base)  # type: ignore[arg-type]

@@ -9,13 +9,13 @@ from typing import Any
 
 import numpy as np
 
-from flyingsquid._values import format_list, format_value
+from flyingsquid._values import format_list, option_error
 from flyingsquid.exceptions import OptionError
 from flyingsquid.files import LabelWriter
 from flyingsquid.reports import report
-from flyingsquid.studio.fitting import gold_labels
+from flyingsquid.studio.browsing import View
+from flyingsquid.studio.columns import gold_labels
 from flyingsquid.studio.rules import write_code
-from flyingsquid.studio.view import View
 from flyingsquid.studio.workspace import Workspace
 
 _TYPES = {
@@ -46,7 +46,7 @@ def export(workspace: Workspace, name: str) -> tuple[bytes, str]:
     """Return the content of a file and its media type. Labels and the model are those of all items."""
     if name not in list_exports(workspace):
         known = format_list(list_exports(workspace))
-        raise OptionError(f"`name` must be one of {known}; got {format_value(name)}.", parameter="name")
+        raise option_error("name", f"one of {known}", name)
     return _MAKERS[name](workspace, workspace.view), _TYPES[name]
 
 

@@ -10,7 +10,7 @@ from typing import Any, Literal
 import numpy as np
 from numpy.typing import NDArray
 
-from flyingsquid._values import format_list, format_value, is_null
+from flyingsquid._values import format_list, is_null, option_error
 from flyingsquid.exceptions import OptionError, VoteFileError
 from flyingsquid.files.inputs import detect_format, located, open_input
 from flyingsquid.files.text_tables import DelimitedTable
@@ -45,9 +45,7 @@ class Items:
         chosen = self.text if name is None else name
         if chosen is None or chosen not in self.columns:
             present = format_list(list(self.columns))
-            raise OptionError(
-                f"`column` must be one of {present}; got {format_value(chosen)}.", parameter="column"
-            )
+            raise option_error("column", f"one of {present}", chosen)
         return self.columns[chosen]
 
     def identifier(self, item: int) -> str:
@@ -132,10 +130,7 @@ def read_items(
             raise VoteFileError("The file contains no items.")
     for option, name in (("text", text), ("id", id)):
         if name is not None and name not in columns:
-            raise OptionError(
-                f"`{option}` must be one of {format_list(list(columns))}; got {format_value(name)}.",
-                parameter=option,
-            )
+            raise option_error(option, f"one of {format_list(list(columns))}", name)
     if id is None:
         id = next((name for name in columns if is_item_name(name)), None)
     kinds = {name: _kind_of(values) for name, values in columns.items()}

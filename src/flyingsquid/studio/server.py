@@ -17,7 +17,7 @@ from starlette.responses import HTMLResponse, JSONResponse, RedirectResponse, Re
 from starlette.routing import Route
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
-from flyingsquid._values import format_value
+from flyingsquid._values import option_error
 from flyingsquid.exceptions import FlyingSquidError, OptionError
 from flyingsquid.studio.export import export, list_exports
 from flyingsquid.studio.workspace import Workspace
@@ -223,7 +223,7 @@ def _integer(request: Request, name: str, default: int | None, most: int | None 
     if text is None or text == "":
         return default
     if not text.isascii() or not text.isdigit() or len(text) > 9:
-        raise OptionError(f"`{name}` must be an integer >= 0; got {format_value(text)}.", parameter=name)
+        raise option_error(name, "an integer >= 0", text)
     return int(text) if most is None else min(int(text), most)
 
 

@@ -15,12 +15,12 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from flyingsquid.estimation.normal import wilson
-from flyingsquid.studio.fitting import Codes
+from flyingsquid.estimation.shares import wilson
+from flyingsquid.studio.browsing import View
+from flyingsquid.studio.columns import Codes
 from flyingsquid.studio.items import Items, as_text
 from flyingsquid.studio.project import SourceEntry
 from flyingsquid.studio.rules import match_key
-from flyingsquid.studio.view import View
 
 _MOST = 30
 _MOST_ITEMS, _LONGEST_TEXT = 10_000, 2_000

@@ -20,8 +20,10 @@ from numpy.typing import NDArray
 
 from flyingsquid.exceptions import OptionError
 from flyingsquid.studio import browsing
-from flyingsquid.studio.columns import FunctionFile, SourceColumns
-from flyingsquid.studio.fitting import (
+from flyingsquid.studio.browsing import View
+from flyingsquid.studio.columns import (
+    FunctionFile,
+    SourceColumns,
     StudioFit,
     fit_columns,
     sample_rows,
@@ -32,7 +34,6 @@ from flyingsquid.studio.items import Items
 from flyingsquid.studio.project import Project
 from flyingsquid.studio.rules import PATTERN_KINDS, match_key, name_sources
 from flyingsquid.studio.suggestions import Suggestion, TermTable, suggest_rules
-from flyingsquid.studio.view import View
 from flyingsquid.studio.worker import Job, Worker
 from flyingsquid.votes.conventions import is_gold_name
 

@@ -11,7 +11,7 @@ import torch
 from numpy.typing import ArrayLike, NDArray
 from torch import Tensor, nn
 
-from flyingsquid._values import format_count, format_value
+from flyingsquid._values import format_count, option_error
 from flyingsquid.exceptions import (
     GraphError,
     IncompatibleError,
@@ -26,8 +26,9 @@ from flyingsquid.moments import Moments
 from flyingsquid.moments.counting import CountPlan
 from flyingsquid.moments.pairs import are_pairs_sparse
 from flyingsquid.torch.soft_cross_entropy import Reduction, SoftCrossEntropy, require_logits
-from flyingsquid.torch.solver import LossSolver, Solved
 from flyingsquid.torch.tensors import (
+    LossSolver,
+    Solved,
     count_shapes,
     count_votes,
     float_dtype,
@@ -315,9 +316,7 @@ class LabelModelLoss(nn.Module):
 def read_integer(name: str, value: Any, least: int) -> int:
     """Return an integer option that is at least ``least``."""
     if isinstance(value, bool) or not hasattr(value, "__index__") or int(value.__index__()) < least:
-        raise OptionError(
-            f"`{name}` must be an integer >= {least}; got {format_value(value)}.", parameter=name
-        )
+        raise option_error(name, f"an integer >= {least}", value)
     return int(value.__index__())
 
 
@@ -325,9 +324,7 @@ def _read_graph(graph: Any, n_sources: int) -> DependencyGraph:
     if graph is None:
         return DependencyGraph(n_sources)
     if not isinstance(graph, DependencyGraph):
-        raise OptionError(
-            f"`graph` must be a DependencyGraph or None; got {format_value(graph)}.", parameter="graph"
-        )
+        raise option_error("graph", "a DependencyGraph or None", graph)
     if graph.n_sources != n_sources:
         raise GraphError(
             f"`graph` must have {format_count(n_sources, 'source')} (`n_sources`); got {graph.n_sources}."

@@ -8,7 +8,7 @@ import torch
 from torch import Tensor, nn
 from torch.nn import functional
 
-from flyingsquid._values import format_value
+from flyingsquid._values import option_error
 from flyingsquid.exceptions import IncompatibleError, OptionError
 
 Reduction: TypeAlias = Literal["mean", "sum", "none"]
@@ -45,9 +45,7 @@ class SoftCrossEntropy(nn.Module):
     def __init__(self, weight: Tensor | None = None, *, reduction: Reduction = "mean") -> None:
         super().__init__()
         if reduction not in REDUCTIONS:
-            raise OptionError(
-                f"`reduction` must be one of {', '.join(REDUCTIONS)}; got {format_value(reduction)}."
-            )
+            raise option_error("reduction", f"one of {', '.join(REDUCTIONS)}", reduction)
         if weight is not None and weight.ndim != 1:
             raise OptionError(f"`weight` must have the shape (K,); got {tuple(weight.shape)}.")
         self.register_buffer("weight", weight)

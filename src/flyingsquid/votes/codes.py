@@ -297,12 +297,11 @@ def sparse_votes(codes: csr_array) -> Entries:
 class OneHot:
     """Votes as zeros and ones: one row per item, one column per class and source.
 
-    Column ``v * m + i`` is 1 where source i votes for class v. Most cells are 0, so only the others are kept.
+    Column ``v * m + i`` is 1 where source i votes for class v. Most cells are 0, so only the others are kept
+    unless there are few cells.
 
     Attributes
     ----------
-    matrix : scipy sparse array of shape (n, K m)
-        The storage. Only ``votes/`` and ``moments/`` read it; other packages use the methods.
     n_classes : int
 
     Examples
@@ -312,70 +311,74 @@ class OneHot:
     ([2, 1], [5.0, 4.0])
     """
 
-    __slots__ = ("_factors", "_is_repeated", "matrix", "n_classes")
+    __slots__ = ("_cells", "_transposed", "n_classes")
 
-    def __init__(self, matrix: csr_array, n_classes: int, *, repeated: bool = False) -> None:
-        self.matrix, self.n_classes, self._is_repeated = matrix, n_classes, repeated
-        self._factors: tuple[Any, Any] | None = None
-
-    def _as_factors(self) -> tuple[Any, Any]:
-        """Return the matrix and its transpose for products, computed once; dense if they are small."""
-        if self._factors is None:
-            cells, most = int(np.prod(self.matrix.shape)), _FEW_CELLS
-            if self._is_repeated:
-                most = max(most, min(_CELLS_PER_VOTE * self.matrix.nnz, _MOST_DENSE_CELLS))
-            factor = self.matrix.toarray() if cells <= most else self.matrix
-            self._factors = factor, factor.T
-        return self._factors
+    def __init__(self, cells: Any, n_classes: int) -> None:
+        self._cells, self._transposed = cells, cells.T  # an array or a sparse array of shape (n, K m)
+        self.n_classes = n_classes
 
     @classmethod
     def of(cls, codes: Codes, n_classes: int, *, repeated: bool = False) -> OneHot:
         """Convert dense (n, m) or sparse codes; ``repeated`` if a dense copy for many products pays off."""
         n, m = codes.shape
+        most = _FEW_CELLS
+        if repeated:
+            most = max(most, min(_CELLS_PER_VOTE * n_votes_in(codes), _MOST_DENSE_CELLS))
+        if n * n_classes * m <= most:
+            hot = dense_codes(codes)[:, None, :] == np.arange(n_classes)[:, None]
+            return cls(hot.reshape(n, n_classes * m).astype(np.float64), n_classes)
+        # Votes are visited row by row, as they are stored, so that nothing has to be sorted by row.
         if isinstance(codes, csr_array):
             item, source, vote = sparse_votes(codes)
-            matrix = csr_array((np.ones(len(item)), (item, vote * m + source)), shape=(n, n_classes * m))
-            return cls(matrix, n_classes, repeated=repeated)
-        # Cells are visited row by row, as they are stored, so that nothing has to be sorted by row.
-        voted = codes >= 0
-        at = np.flatnonzero(voted)
-        index = np.int32 if max(len(at), n_classes * m) < 1 << 31 else np.int64
-        column = np.take(codes, at).astype(index) * m + (at % m).astype(index)
-        ends = np.concatenate([[0], np.cumsum(voted.sum(axis=1))]).astype(index)
-        matrix = csr_array((np.ones(len(at)), column, ends), shape=(n, n_classes * m))
+            n_votes = np.bincount(item, minlength=n)
+        else:
+            voted = codes >= 0
+            at = np.flatnonzero(voted)
+            source, vote, n_votes = at % m, np.take(codes, at), voted.sum(axis=1)
+        index = np.int32 if max(len(vote), n_classes * m) < 1 << 31 else np.int64
+        column = vote.astype(index) * m + source.astype(index)
+        ends = np.concatenate([[0], np.cumsum(n_votes)]).astype(index)
+        matrix = csr_array((np.ones(len(vote)), column, ends), shape=(n, n_classes * m))
         matrix.sort_indices()
-        return cls(matrix, n_classes, repeated=repeated)
+        return cls(matrix, n_classes)
 
     @classmethod
     def of_strengths(cls, strengths: Array, n_classes: int) -> OneHot:
         """Convert votes that count by a strength instead of 0 or 1, shape (n, K m)."""
-        return cls(csr_array(strengths), n_classes)
+        return cls(strengths if strengths.size <= _FEW_CELLS else csr_array(strengths), n_classes)
+
+    @property
+    def matrix(self) -> csr_array:
+        """Sparse array of shape (n, K m), for ``votes/`` and ``moments/``; others use the methods."""
+        return self._cells if isinstance(self._cells, csr_array) else csr_array(self._cells)
 
     @property
     def n_items(self) -> int:
-        return int(self.matrix.shape[0])
+        return int(self._cells.shape[0])
 
     @property
     def n_sources(self) -> int:
-        return int(self.matrix.shape[1]) // self.n_classes
+        return int(self._cells.shape[1]) // self.n_classes
 
     @property
     def n_votes(self) -> NDArray[Any]:
         """Number of votes on each item, shape (n,)."""
-        return np.diff(self.matrix.indptr)
+        cells = self._cells
+        return np.diff(cells.indptr) if isinstance(cells, csr_array) else np.count_nonzero(cells, axis=1)
 
     @property
     def totals(self) -> Array:
         """Sum of the strengths of the votes on each item, shape (n,)."""
-        return np.asarray(self._as_factors()[0] @ np.ones(self.matrix.shape[1]))
+        return np.asarray(self._cells @ np.ones(self._cells.shape[1]))
 
     def entries(self) -> Entries:
         """Return item, source and class of every vote, item by item."""
-        vote, source = np.divmod(self.matrix.indices, self.matrix.shape[1] // self.n_classes)
-        return Entries(rows_of_entries(self.matrix), source, vote)
+        matrix = self.matrix
+        vote, source = np.divmod(matrix.indices, self.n_sources)
+        return Entries(rows_of_entries(matrix), source, vote)
 
     def __getitem__(self, items: Any) -> OneHot:
-        return OneHot(self.matrix[items], self.n_classes)
+        return OneHot(self._cells[items], self.n_classes)
 
     def evenly_shared(self) -> OneHot:
         """Return the votes with strengths that sum to 1 for each item that has votes."""
@@ -387,7 +390,7 @@ class OneHot:
 
     def __matmul__(self, weights: Array) -> Array:
         """Sum ``weights`` of shape (K m,) or (K m, r) over the votes on each item, shape (n,) or (n, r)."""
-        return np.asarray(self._as_factors()[0] @ weights)
+        return np.asarray(self._cells @ weights)
 
     def logistic(self, weights: Array, offset: float) -> Array:
         """Return 1/(1 + exp(-x)) for the sums x of ``weights`` (K m,) plus ``offset``, shape (n,)."""
@@ -416,30 +419,30 @@ class OneHot:
 
     def vote_sums(self, values: Array) -> Array:
         """Sum ``values`` of shape (n,) or (n, r) over the items with each vote, shape (K, m) or (K, m, r)."""
-        sums = np.asarray(self._as_factors()[1] @ values)
+        sums = np.asarray(self._transposed @ values)
         return sums.reshape(self.n_classes, -1, *values.shape[1:])
 
     def dense_votes(self, k: int) -> Array:
         """Return as zeros and ones which sources vote for class k, shape (n, m)."""
         m = self.n_sources
-        return np.asarray(self.matrix[:, k * m : (k + 1) * m].toarray())
+        votes = self._cells[:, k * m : (k + 1) * m]
+        return np.asarray(votes.toarray() if isinstance(votes, csr_array) else votes)
 
     def co_votes(self, weights: Array) -> Iterator[Array]:
         """Yield the sums of each column of ``weights`` (n, r) over items that two sources vote on, (m, m)."""
-        matrix, shape = self.matrix, (self.n_items, self.n_sources)
-        factor = self._as_factors()[0]
-        if isinstance(factor, np.ndarray):
-            voted: Any = factor.reshape(shape[0], self.n_classes, shape[1]).sum(axis=1)
+        matrix, shape = self._cells, (self.n_items, self.n_sources)
+        if isinstance(matrix, np.ndarray):
+            voted: Any = matrix.reshape(shape[0], self.n_classes, shape[1]).sum(axis=1)
         else:
             voted = csr_array((np.ones(matrix.nnz), matrix.indices % shape[1], matrix.indptr), shape=shape)
             voted = voted.toarray() if shape[0] * shape[1] <= _DENSE_SHARE * matrix.nnz else voted
         if isinstance(voted, np.ndarray):
             yield from ((voted * each[:, None]).T @ voted for each in weights.T)
             return
-        rows = rows_of_entries(matrix)
+        rows, by_source = rows_of_entries(matrix), voted.T.tocsr()
         for each in weights.T:
             weighted = csr_array((each[rows], voted.indices, voted.indptr), shape=shape)
-            yield np.asarray((voted.T @ weighted).todense())
+            yield np.asarray((by_source @ weighted).toarray())
 
     def features(self, sources: NDArray[np.intp]) -> VoteFeatures:
         """Return the votes of some sources as features."""

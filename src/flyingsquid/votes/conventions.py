@@ -17,7 +17,7 @@ from numpy.typing import NDArray
 
 from flyingsquid._values import format_count, format_value
 from flyingsquid.exceptions import Hint
-from flyingsquid.votes.codes import ABSTAIN, Codes, Label, is_sparse
+from flyingsquid.votes.codes import ABSTAIN, Codes, Label
 
 # ---------------------------------------------------------------------- columns of tables
 
@@ -233,6 +233,8 @@ _MOST_MISSING = 0.9
 _MIN_ZEROS = 0.05
 # By how much more two votes of a column must agree than two votes of a row, and how many columns it takes.
 _TRANSPOSED, _MIN_COLUMNS = 0.1, 20
+# Added to counts of pairs, so that pairs that do not occur have a logarithm.
+_HALF_A_PAIR = 0.5
 
 
 @dataclass(frozen=True, slots=True)
@@ -269,13 +271,13 @@ def find_misreadings(codes: Codes, classes: tuple[Label, ...], *, standard: bool
     """
     are_numbers = all(type(label) is int for label in classes)
     found = [] if are_numbers else [*_misread_strings(classes)]
-    if is_sparse(codes) or len(codes) < 2:
+    if not isinstance(codes, np.ndarray) or len(codes) < 2:  # sparse, or too few to compare
         return found
-    sample = np.asarray(codes)
+    sample = codes
     if len(sample) > _MOST_ITEMS:
         sample = sample[np.linspace(0, len(sample) - 1, _MOST_ITEMS).astype(np.intp)]
     if standard and len(sample) >= _MIN_ITEMS and are_numbers and classes[0] in (0, 1):
-        found += _misread_numbers(sample, classes)
+        found += _misread_signs(sample) if classes == (0, 1) else _misread_numbers(sample, classes)
     if sample.shape[1] > len(sample) and _is_transposed(sample):
         n, m = codes.shape
         found.append(
@@ -300,12 +302,6 @@ def _misread_strings(classes: tuple[Label, ...]) -> Iterator[Misreading]:
 
 
 def _misread_numbers(codes: NDArray[np.integer], classes: tuple[Label, ...]) -> Iterator[Misreading]:
-    missing = int(np.count_nonzero(codes == ABSTAIN))
-    if classes == (0, 1):
-        found = _misread_signs(codes, missing)
-        if found is not None:
-            yield found
-        return
     present = [int(classes[k]) for k in np.unique(codes) if k >= 0]
     unused = find_missing_number(present)
     if unused is not None:
@@ -314,7 +310,7 @@ def _misread_numbers(codes: NDArray[np.integer], classes: tuple[Label, ...]) -> 
             f"Votes.from_classes(votes, abstain={unused}) if it does",
             Hint("abstain", "if it means no vote", unused),
         )
-    if not missing and classes[0] == 0 and _zero_is_missing(codes, len(classes)):
+    if classes[0] == 0 and not (codes == ABSTAIN).any() and _zero_is_missing(codes, len(classes)):
         yield Misreading(
             "The value 0 is read as a class, but agrees with itself no more often than by chance, while the "
             "other classes do.",
@@ -323,25 +319,25 @@ def _misread_numbers(codes: NDArray[np.integer], classes: tuple[Label, ...]) -> 
         )
 
 
-def _misread_signs(codes: NDArray[np.integer], missing: int) -> Misreading | None:
+def _misread_signs(codes: NDArray[np.integer]) -> list[Misreading]:
     """Return evidence if -1 and 1 behave like two classes, and 0 like no vote."""
-    ones, zeros = np.count_nonzero(codes == 1), np.count_nonzero(codes == 0)
+    missing, zeros, ones = (int(np.count_nonzero(codes == value)) for value in (ABSTAIN, 0, 1))
     hint = Hint("signed", "to read -1 and 1 as the classes and 0 as 'no vote'", True)
     call = "Votes.from_signed(votes) if -1 and 1 are the classes and 0 means no vote"
     if not zeros and ones and 0 < missing <= _MOST_MISSING * codes.size:
-        return Misreading("All votes are 1, because -1 is read as no vote.", call, hint)
+        return [Misreading("All votes are 1, because -1 is read as no vote.", call, hint)]
     ratio, offset, z = _SIGNED
 
     def evidence(counts: Array, expected: Array) -> float:
-        lift = _log_ratio(counts, expected)
+        lift = np.log((counts + _HALF_A_PAIR) / (expected + _HALF_A_PAIR))
         agreement = np.diag(lift)
         odds = agreement[:, None] + agreement - 2 * lift  # log odds ratio of each pair of values
         return float(odds[0, 2] - ratio * max(odds[1, 2], odds[0, 1], 0.0) - offset)
 
     if zeros and ones and missing and _exceeds(codes, np.array([-1, 0, 1]), evidence, z):
         summary = "The value -1 is read as no vote, but -1 and 1 exclude each other more than 0 and 1 do."
-        return Misreading(summary, call, hint)
-    return None
+        return [Misreading(summary, call, hint)]
+    return []
 
 
 def _zero_is_missing(codes: NDArray[np.integer], n_classes: int) -> bool:
@@ -351,7 +347,8 @@ def _zero_is_missing(codes: NDArray[np.integer], n_classes: int) -> bool:
     ratio, offset, z = _ZERO
 
     def evidence(counts: Array, expected: Array) -> float:
-        zeros, mixed, same, different = _log_ratio(_by_agreement(counts), _by_agreement(expected))
+        seen, by_chance = (_by_agreement(pairs) + _HALF_A_PAIR for pairs in (counts, expected))
+        zeros, mixed, same, different = np.log(seen / by_chance)
         return float((same - different) - ratio * max(zeros - mixed, 0.0) - offset)
 
     return _exceeds(codes, np.arange(n_classes), evidence, z)
@@ -361,11 +358,6 @@ def _by_agreement(pairs: Array) -> Array:
     """Sum pairs of classes: two zeros, zero and another class, one other class twice, two other classes."""
     same = np.trace(pairs[1:, 1:])
     return np.array([pairs[0, 0], pairs[0, 1:].sum(), same, pairs[1:, 1:].sum() - same])
-
-
-def _log_ratio(counts: Array, expected: Array) -> Array:
-    # Half a pair more, so that pairs that do not occur have a logarithm.
-    return np.asarray(np.log((counts + 0.5) / (expected + 0.5)))
 
 
 def _exceeds(

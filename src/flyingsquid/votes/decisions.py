@@ -24,7 +24,10 @@ _TIE = 1e-9
 
 def best_classes(scores: NDArray[Any]) -> NDArray[np.bool_]:
     """Return whether each class has the highest score of its item, shape (..., K); several on a tie."""
-    return np.asarray(scores >= scores.max(axis=-1, keepdims=True) - _TIE)
+    if scores.shape[-1] > FEW_CLASSES:
+        return np.asarray(scores >= scores.max(axis=-1, keepdims=True) - _TIE)
+    # Class by class, because NumPy reduces a short axis twenty times as slowly.
+    return np.asarray(scores >= reduce(np.maximum, np.moveaxis(scores, -1, 0))[..., None] - _TIE)
 
 
 def is_tied(scores: NDArray[Any]) -> NDArray[np.bool_]:
@@ -35,7 +38,6 @@ def is_tied(scores: NDArray[Any]) -> NDArray[np.bool_]:
     """
     if scores.shape[-1] > FEW_CLASSES:
         return np.asarray(best_classes(scores).sum(axis=-1) > 1)
-    # Class by class, because NumPy reduces a short axis twenty times as slowly.
     columns = np.moveaxis(scores, -1, 0)
     least = reduce(np.maximum, columns) - _TIE
     return np.asarray(sum((column >= least).view(np.int8) for column in columns) > 1)

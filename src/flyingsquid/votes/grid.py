@@ -3,9 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass
 from functools import lru_cache
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -154,24 +153,21 @@ def one_hot_patterns(n_sources: int, n_classes: int) -> Array:
     return hot.reshape(len(patterns), n_classes * n_sources).astype(np.float64)
 
 
-@dataclass(frozen=True, slots=True, eq=False)
-class CountedRows:
+class CountedRows(NamedTuple):
     """Number of occurrences of each possible row in votes.
 
     Attributes
     ----------
-    codes : integer array of shape (n, m)
-        The votes that were counted.
-    weights : array of shape (n,) or None
-        Weights of items.
-    n_classes : int
+    grid : PatternGrid
+        All possible rows.
     counts : array of shape (n_patterns,)
+    are_dense : bool
+        True if so many of the possible rows occur that sums over all of them are faster.
     """
 
-    codes: Codes
-    weights: NDArray[Any] | None
-    n_classes: int
+    grid: PatternGrid
     counts: Array
+    are_dense: bool
 
     @classmethod
     def of(cls, codes: Codes, n_classes: int, weights: NDArray[Any] | None) -> CountedRows | None:
@@ -185,18 +181,5 @@ class CountedRows:
         if n_patterns(half, n_classes) * n_classes * half > _MOST_CELLS:
             return None
         counts = pattern_counts(codes, n_classes, weights).astype(np.float64, copy=False)
-        return cls(codes, weights, n_classes, counts)
-
-    def are_of(self, codes: Codes, weights: NDArray[Any] | None) -> bool:
-        """Return whether these rows were counted."""
-        return self.codes is codes and self.weights is weights
-
-    @property
-    def grid(self) -> PatternGrid:
-        """All possible rows."""
-        return pattern_grid(self.codes.shape[1], self.n_classes)
-
-    @property
-    def are_dense(self) -> bool:
-        """True if so many of the possible rows occur that sums over all of them are faster."""
-        return bool(np.count_nonzero(self.counts) >= _ROWS_THAT_OCCUR * len(self.counts))
+        are_dense = bool(np.count_nonzero(counts) >= _ROWS_THAT_OCCUR * size)
+        return cls(pattern_grid(m, n_classes), counts, are_dense)

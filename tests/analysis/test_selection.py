@@ -5,8 +5,8 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from flyingsquid.estimation import selection
-from flyingsquid.estimation.selection import choose_patterns
+from flyingsquid.analysis import suggestions as selection
+from flyingsquid.analysis.suggestions import choose_patterns
 from flyingsquid.votes.codes import OneHot
 
 
