@@ -121,12 +121,28 @@ class TestDefault:
         assert model.diagnostics_.verdict.gain < 0.001
 
     def test_dependent_pairs_count_against_the_verdict(self):
-        """On the biopsies, two of 21 pairs are dependent, and tables do not explain the votes."""
+        """On the biopsies, three of 21 pairs are dependent, and tables do not explain the votes."""
         model = fs.LabelModel().fit(fs.datasets.load_breast_cancer().votes)
-        assert "2 dependent pairs" in model.reason_
+        assert "3 dependent pairs" in model.reason_
         assert not model.fit_.is_tested
         votes, _ = panel(np.random.default_rng(0), 2_000, [0.8] * 7)
         assert fs.LabelModel().fit(votes).fit_.is_tested
+
+    def test_sources_are_discounted_only_where_they_meet(self):
+        """A discount on items of one source alone would make EM underestimate its accuracy."""
+        votes, _ = panel(np.random.default_rng(0), 20_000, [0.8] * 6, coverage=0.05)
+        shared = np.zeros((6, 6))
+        shared[0, 1] = shared[1, 0] = 0.5
+        discounts = vote_weights(Moments.of(votes), shared).discounts
+        np.testing.assert_allclose(discounts[:2], 1 / (1 + 0.5 * 0.05), rtol=0.01)
+        np.testing.assert_array_equal(discounts[2:], 1.0)
+
+    def test_abstentions_of_three_sources_do_not_determine_accuracies(self):
+        """Few votes meet, so tables that explain the abstentions must not outweigh the votes."""
+        few, _ = panel(np.random.default_rng(0), 2_000, [0.8] * 3, coverage=0.05)
+        many, _ = panel(np.random.default_rng(0), 20_000, [0.8] * 3, coverage=0.3)
+        assert fs.LabelModel().fit(few).fit_.mixture.trust < 0.3
+        assert fs.LabelModel().fit(many).fit_.mixture.trust > 0.9
 
     def test_three_sources_are_weighted(self):
         votes, _ = panel(np.random.default_rng(0), 2_000, [0.9, 0.7, 0.6])

@@ -183,14 +183,6 @@ def find_copies(moments: Moments) -> Dependence:
     return Dependence(shared, groups)
 
 
-def discounts(shared: Array) -> Array:
-    """Return the factor for the votes of each source, shape (m,).
-
-    Together, g sources that share r count as g / (1 + (g - 1) r) votes.
-    """
-    return np.asarray(1 / (1 + shared.sum(axis=1)))
-
-
 def _outliers(correlation: Array, precision: Array) -> tuple[Array, NDArray[np.bool_]]:
     """Fit ``b b'`` robustly; return the excess of each pair over it, and which pairs are dependent."""
     pairs = np.nonzero(precision)  # workers of a crowd mostly share no items
@@ -198,7 +190,7 @@ def _outliers(correlation: Array, precision: Array) -> tuple[Array, NDArray[np.b
     strengths = _fit_robustly(pairs, seen, known, *_starts(correlation, precision > 0))
     fitted = strengths[:, pairs[0]] * strengths[:, pairs[1]]
     z = (seen - fitted) * np.sqrt(_precision_of_residuals(known, fitted))
-    best = int(np.minimum(z**2, _STANDARD_ERRORS**2).sum(axis=1).argmin())
+    best = int((z**2 / (_SCALE**2 + z**2)).sum(axis=1).argmin())
     beyond = np.clip((seen - fitted[best]) / (1 - fitted[best]), 0.0, 1.0)
     excess, is_dependent = np.zeros_like(correlation), np.zeros(correlation.shape, np.bool_)
     excess[pairs] = beyond

@@ -7,7 +7,6 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from flyingsquid.estimation.dependence import discounts
 from flyingsquid.moments import Moments
 
 Array = NDArray[np.float64]
@@ -68,7 +67,10 @@ def vote_weights(moments: Moments, shared: Array | None) -> VoteWeights:
     cast = np.asarray(moments.vote_counts, np.float64)
     one_sided = is_one_sided(cast)
     if shared is not None and shared.any():
-        counts = discounts(shared)
+        # Together, g sources that share r count as g / (1 + (g - 1) r) votes, on items that all vote on. Less
+        # evidence for a source alone on its items would make EM underestimate its accuracy.
+        both = moments.overlap() / np.maximum(cast.sum(axis=1), 1e-300)[:, None]
+        counts = 1 / (1 + (shared * both).sum(axis=1))
         sides, met = moments.votes_met(counts, shared)
     else:
         counts = np.ones(len(cast))
