@@ -342,10 +342,8 @@ def calibration(
         Gold labels; None, NaN and masked values are unknown, and so is -1 unless it is a class.
     bins : int, default=10
         Number of bins of equal width.
-    task : int, optional
-        Task to analyze, for a model of several tasks.
-    features : as for ``model.predict_proba``, optional
-        Features of the items, for a model that was fitted with features.
+    task, features : optional
+        As in :func:`~flyingsquid.analysis.compare_with_majority`.
 
     Returns
     -------

@@ -133,10 +133,8 @@ def contested_items(
         Gold labels to show; they do not affect the result.
     n : int, default=20
         Length of each list.
-    task : int, optional
-        Task to analyze, for a model of several tasks.
-    features : as for ``model.predict_proba``, optional
-        Features of the items, for a model that was fitted with features.
+    task, features : optional
+        As in :func:`~flyingsquid.analysis.compare_with_majority`.
 
     Returns
     -------
@@ -187,10 +185,8 @@ def disagreement_buckets(
     y : array of shape (n,), optional
         Gold labels; None, NaN and masked values are unknown, and so is -1 unless it is a class.
     model : fitted label model, optional
-    task : int, optional
-        Task to analyze, for a model of several tasks.
-    features : as for ``model.predict_proba``, optional
-        Features of the items, for a model that was fitted with features.
+    task, features : optional
+        As in :func:`~flyingsquid.analysis.compare_with_majority`.
 
     Returns
     -------

@@ -580,10 +580,6 @@ class Votes:
         """Return a ``polars.DataFrame`` with one column per source, and item identifiers in column ``id``."""
         return views.to_polars(self)
 
-    def head(self, n: int = 5) -> Votes:
-        """Return the votes on the first ``n`` items."""
-        return self[:n]
-
     def _repr_html_(self) -> str:
         return views.to_html(self)
 
@@ -595,7 +591,7 @@ class Votes:
         """Return the votes with the structure of their sources: judge, order, repeat, prompt and model.
 
         Answers of one judge in another order, or repeated, are not independent votes. ``LabelModel().fit``
-        combines them, and :func:`flyingsquid.analysis.replicates` compares them.
+        combines them, and :func:`flyingsquid.analysis.panel_report` compares them.
 
         Parameters
         ----------
