@@ -13,6 +13,7 @@ from flyingsquid.exceptions import GraphError, NotIdentifiableError, OptionError
 from flyingsquid.moments import Moments
 from flyingsquid.votes import as_votes
 
+__all__ = ["LearnedGraph", "graph_from", "learn_structure"]
 SIGNIFICANCE = 0.001
 
 
