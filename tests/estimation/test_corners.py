@@ -254,7 +254,7 @@ def test_joint_votes_that_never_occurred_say_what_their_sources_say_one_by_one()
     states[[4, 7]] = 0.0
     states /= states.sum()
     counts = UnitCounts(1000.0, states, np.zeros((9, 1)), np.ones(1))
-    table = _table(-0.2 * states, counts, balance, alone, silence_counts=True)
+    table = _table(-0.2 * states, counts, balance, alone, abstention_counts=True)
     joint = balance[:, None] * table
     np.testing.assert_allclose(joint.sum(axis=0)[states > 0], states[states > 0], rtol=1e-12)
     unseen = joint[:, [4, 7]]
