@@ -12,7 +12,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from flyingsquid._table import Table, Tabular
-from flyingsquid._values import format_count, is_integer, option_error
+from flyingsquid._values import format_count, read_integer
 from flyingsquid.analysis.items import Items, read_items, require_gold
 from flyingsquid.estimation.shares import NORMAL_95, wilson
 from flyingsquid.exceptions import OptionError, VotesError
@@ -378,9 +378,7 @@ def calibrate(probability: Array, occurred: NDArray[Any], event: str, *, bins: i
     >>> found.counts.tolist(), found.observed.tolist(), round(found.error, 3)
     ([2, 2], [0.0, 0.5], 0.25)
     """
-    if not is_integer(bins) or not 1 <= bins <= _MOST_BINS:
-        raise option_error("bins", f"an integer from 1 to {_MOST_BINS:,}", bins)
-    bins = int(bins)
+    bins = read_integer("bins", bins, 1, _MOST_BINS)
     edges = np.linspace(0.0, 1.0, bins + 1)
     at = np.clip(np.searchsorted(edges, probability, side="right") - 1, 0, bins - 1)
     counts = np.bincount(at, minlength=bins).astype(np.int64)

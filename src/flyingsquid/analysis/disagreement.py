@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 from scipy.special import entr
 
 from flyingsquid._table import Scalar, Table, Tabular, as_scalar
-from flyingsquid._values import format_count, is_integer, is_null, option_error
+from flyingsquid._values import format_count, is_null, read_integer
 from flyingsquid.analysis.comparison import differs_from
 from flyingsquid.analysis.items import Items, read_items
 from flyingsquid.exceptions import IncompatibleError, OptionError
@@ -148,8 +148,7 @@ def contested_items(
     >>> [(item.count, item.votes, item.label) for item in found.uncertain]
     [(68, (2, 2), 0), (63, (2, 2), 1)]
     """
-    if not is_integer(n) or n < 0:
-        raise option_error("n", "an integer >= 0", n)
+    n = read_integer("n", n, 0)
     items = read_items(model, votes, y, task=task, features=features)
     first, counts = _distinct_items(items.votes)
     if features is not None:
