@@ -284,6 +284,9 @@ class _ScoreSums:
         return Scores(self._right / n, f1, self._loss / n, float(self._gold @ self._labels) / n**2)
 
 
+# ---------------------------------------------------------------------- calibration
+
+
 _MOST_BINS = 100_000
 
 

@@ -27,6 +27,7 @@ from flyingsquid.votes import Votes
 from flyingsquid.votes.arguments import item_ids, join_by_item, read_gold
 from flyingsquid.votes.codes import Label, OneHot
 
+Array = NDArray[np.float64]
 MOST_SUGGESTED = 1_000
 """More items are not suggested at once, because labels change what is worth labeling next."""
 # Until so many items have labels, half of the suggestions are drawn at random: a model without gold labels
@@ -310,7 +311,9 @@ def _describe(
     return Suggestions(tuple(found))
 
 
-Array = NDArray[np.float64]
+# ---------------------------------------------------------------------- choice of vote patterns
+
+
 # Prior standard deviations of the coefficients of posterior, vote share and intercepts, and of those of
 # votes. With 0.5 for the first, a similar number of labels is needed on the design datasets.
 _CALIBRATION, _VOTES = 1.0, 0.3

@@ -164,6 +164,9 @@ def _comment(phrases: tuple[str, ...], rng: np.random.Generator) -> str:
     return text.upper() if rng.random() < 0.05 else text
 
 
+# ---------------------------------------------------------------------- WRENCH
+
+
 _SPLITS = ("train", "valid", "test")
 
 
