@@ -221,11 +221,8 @@ class Votes:
     ) -> Votes:
         """Return votes from parts that were checked before, without checking every code again."""
         votes = object.__new__(cls)
-        object.__setattr__(votes, "codes", codes)
-        object.__setattr__(votes, "classes", classes)
-        object.__setattr__(votes, "names", names)
-        object.__setattr__(votes, "items", items)
-        object.__setattr__(votes, "structure", structure)
+        for name, value in zip(cls.__slots__, (codes, classes, names, items, structure), strict=True):
+            object.__setattr__(votes, name, value)
         return votes
 
     @classmethod
