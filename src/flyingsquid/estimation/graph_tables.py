@@ -20,7 +20,7 @@ from flyingsquid.estimation.graph_moments import (
     Instruments,
     ignore_abstention,
     many_unit_table,
-    pairs_of_tasks,
+    pair_of_many,
 )
 from flyingsquid.estimation.proportional import tables_of_tasks
 from flyingsquid.estimation.transition import MOST_CLASSES
@@ -312,7 +312,18 @@ def with_task_tables(
         Instruments.of(fit.tables[list(graph.sources_of(task))], as_voted[task])
         for task in range(graph.n_tasks)
     ]
-    pairs = pairs_of_tasks(moments, graph, instruments, list(as_voted), list(fit.balance))
+    pairs = [
+        pair_of_many(
+            moments.select(graph.sources_of(a) + graph.sources_of(b)),
+            (instruments[a], instruments[b]),
+            (as_voted[a], as_voted[b]),
+            (fit.balance[a], fit.balance[b]),
+            # If all tasks have the same number of sources, numbered task by task, sources at equal positions
+            # are one detector.
+            same_detectors=graph.stacked_shape is not None,
+        )
+        for a, b in graph.task_edges
+    ]
     found = tables_of_tasks(graph, pairs, fit.balance, joint)
     excess = tuple(pair.excess for pair in pairs)
     return replace(fit, excess=excess, task_tables=found.tables, mismatch=found.mismatch)
