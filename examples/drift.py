@@ -25,7 +25,7 @@ def frames(y: np.ndarray, rng: np.random.Generator) -> np.ndarray:
 
 
 def train(
-    label: Callable[..., np.ndarray], stream: fs.datasets.DriftSimulation, features: np.ndarray
+    label: Callable[..., np.ndarray], stream: fs.datasets.Simulation, features: np.ndarray
 ) -> tuple[float, float]:
     """One pass: label a chunk, test on it, learn from it. Accuracy of labels, and of the classifier."""
     end_model = SGDClassifier(loss="log_loss", learning_rate="constant", eta0=0.002, random_state=0)

@@ -17,7 +17,7 @@ from numpy.typing import NDArray
 from benchmarks.paper.artifact import BLACK, BLUE, GRAY, RED, Artifact, Outcome, Setting, percent, table
 from benchmarks.paper.data import CHAINS, Array, Codes, available, load
 from benchmarks.quality.scores import add_one_shares, f1
-from flyingsquid.datasets import DriftSimulation, simulate_drift
+from flyingsquid.datasets import Simulation, simulate_drift
 from flyingsquid.models import LabelModel, OnlineLabelModel
 
 ITEMS, CHUNK, COVERAGE, SEEDS = 60_000, 250, 0.8, (0, 1, 2)
@@ -39,13 +39,13 @@ DRIFTS: dict[str, dict[str, Any]] = {
 Right = NDArray[np.bool_]
 
 
-def stream_of(name: str, seed: int) -> DriftSimulation:
+def stream_of(name: str, seed: int) -> Simulation:
     """Simulate one stream with a kind of drift."""
     rng = np.random.default_rng(seed)
     return simulate_drift(ITEMS, BEFORE, coverage=COVERAGE, random_state=rng, **DRIFTS[name])
 
 
-def online(stream: DriftSimulation, window: Any, method: Any = METHOD) -> tuple[Right, list[float]]:
+def online(stream: Simulation, window: Any, method: Any = METHOD) -> tuple[Right, list[float]]:
     """Return which items are labeled correctly, and the window after every chunk."""
     model = OnlineLabelModel(window, method=method, refresh=CHUNK)
     codes, right, windows = np.asarray(stream.votes.codes), [], []
@@ -56,13 +56,13 @@ def online(stream: DriftSimulation, window: Any, method: Any = METHOD) -> tuple[
     return np.concatenate(right), windows
 
 
-def offline(stream: DriftSimulation) -> Right:
+def offline(stream: Simulation) -> Right:
     """Return which items are labeled correctly by one fit on all of them."""
     model = LabelModel(method=METHOD).fit(stream.votes)
     return np.asarray(model.predict(stream.votes) == stream.y)
 
 
-def oracle(stream: DriftSimulation) -> Right:
+def oracle(stream: Simulation) -> Right:
     """Return which items are labeled correctly by naive Bayes with the true accuracies of every item."""
     codes, q = np.asarray(stream.votes.codes), stream.accuracies
     odds = np.log(q / (1 - q))

@@ -95,7 +95,7 @@ def measure_llmbar(votes: fs.Votes, y: NDArray[np.intp], subset: NDArray[Any]) -
     found["random"] = [compare(of_judges(votes, each.tolist()), y) for each in chosen]
     agreement = compare_replicates(votes)
     known = agreement.n_swapped > 0
-    realized = np.array(fs.analysis.replicates(votes).to_dict()["accuracy_at_most"], np.float64)
+    realized = agreement.bound
     gold = np.array(fs.analysis.panel_report(votes, y).judges.to_dict()["gold_accuracy"], np.float64)
     found["bound"] = {"judges": int(known.sum()), "held": int((gold[known] <= realized[known]).sum())}
     found["gold"] = [measure_gold(each, y, n) for each in (votes, votes.with_structure(None)) for n in GOLD]

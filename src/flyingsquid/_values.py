@@ -85,6 +85,18 @@ def option_error(name: str, constraint: str, value: Any) -> OptionError:
     return OptionError(f"`{name}` must be {constraint}; got {format_value(value)}.", parameter=name)
 
 
+def read_integer(name: str, value: Any, least: int, most: int | None = None) -> int:
+    """Return an integer option that is at least ``least`` and at most ``most``.
+
+    >>> read_integer("bins", np.int8(3), 1)
+    3
+    """
+    if is_integer(value) and value >= least and (most is None or value <= most):
+        return int(value)
+    allowed = f"an integer >= {least}" if most is None else f"an integer from {least} to {most:,}"
+    raise option_error(name, allowed, value)
+
+
 def format_list(labels: Sequence[Any], most: int = 6) -> str:
     """Return labels for a message, at most ``most`` of them.
 

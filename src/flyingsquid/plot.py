@@ -122,10 +122,6 @@ def plot_accuracies(summary: Table, axis: Any = None) -> Any:
         ``model.summary()``.
     axis : matplotlib axes, optional
 
-    Returns
-    -------
-    matplotlib axes
-
     Examples
     --------
     >>> import flyingsquid as fs
@@ -153,10 +149,6 @@ def plot_coverage(summary: Table, axis: Any = None) -> Any:
         Result of ``fs.summarize(votes)``.
     axis : matplotlib axes, optional
 
-    Returns
-    -------
-    matplotlib axes
-
     Examples
     --------
     >>> import flyingsquid as fs
@@ -178,10 +170,6 @@ def plot_dependence(correlations: NDArray[np.float64], names: Sequence[str], axi
         NaN if unknown.
     names : sequence of m str
     axis : matplotlib axes, optional
-
-    Returns
-    -------
-    matplotlib axes
 
     Examples
     --------
@@ -213,10 +201,6 @@ def plot_posteriors(
     event : str, optional
         Label of the x axis.
     bins : int, default=40
-
-    Returns
-    -------
-    matplotlib axes
 
     Examples
     --------

@@ -194,10 +194,8 @@ def accuracy_error_bound(n_items: float, n_sources: int, a_min: float) -> float:
 
     Parameters
     ----------
-    n_items : float
-        n, the number of items.
-    n_sources : int
-        m, the number of sources.
+    n_items, n_sources : float and int
+        n and m.
     a_min : float
         The smallest ``|aᵢ|`` of the estimates and the true parameters.
 

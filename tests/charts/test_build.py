@@ -9,6 +9,7 @@ import flyingsquid as fs
 from flyingsquid.analysis import agreement, calibration, learning_curve, leave_one_out
 from flyingsquid.analysis.influence import LearningCurve
 from flyingsquid.charts import build
+from tests.support.report_data import watched_stream
 
 
 @pytest.fixture(scope="module")
@@ -123,12 +124,7 @@ def test_learning_curves_leave_out_sizes_that_failed(fitted):
 
 
 def test_changes_belong_to_their_source():
-    stream = fs.datasets.simulate_drift(
-        6_000, [0.9, 0.8, 0.7], [0.6, 0.8, 0.7], kind="sudden", random_state=0
-    )
-    online = fs.OnlineLabelModel(window=1_000, method="triplet")
-    for start in range(0, 6_000, 200):
-        online.partial_fit(stream.votes[start : start + 200])
+    _, online = watched_stream()
     accuracies, window = build.drift_charts(online.history_)
     assert [bool(line.changes) for line in accuracies.lines] == [True, False, False]
     np.testing.assert_array_equal(window.lines[0].y, online.history_.windows)

@@ -13,7 +13,7 @@ from flyingsquid.estimation.balance import resolve_task_balance
 from flyingsquid.estimation.conditional import _indicator_triplets
 from flyingsquid.estimation.dependence import near_copies
 from flyingsquid.estimation.gold import GoldCounts, ManyGold
-from flyingsquid.estimation.graph_moments import Instruments, ignore_abstention, pairs_of_tasks
+from flyingsquid.estimation.graph_moments import ignore_abstention, pair_of_tasks
 from flyingsquid.estimation.graph_tables import require_few_cells
 from flyingsquid.estimation.independence import FitTest
 from flyingsquid.estimation.proportional import tables_from_joint
@@ -78,25 +78,21 @@ def binary(rng, n, right, y):
 
 
 @pytest.mark.parametrize("second", [[0.85, 0.7], [0.97, 0.96], [0.65, 0.6, 0.65]])
-def test_the_dependence_of_two_tasks_is_estimated_without_bias(second):
-    """Sources of known accuracy on two imbalanced tasks."""
+def test_the_error_of_how_two_tasks_go_together_is_calibrated(second):
+    """Sources of known worth on two imbalanced tasks: off by as much as the standard error says."""
     rng, off = np.random.default_rng(1), []
-    accuracies = [np.array([0.9, 0.8, 0.75]), np.array(second)]
-    balance = [np.array([0.85, 0.15])] * 2
-    instruments = [
-        Instruments.of(np.array([[[p, 1 - p, 0.0], [1 - p, p, 0.0]] for p in right]), balance[0])
-        for right in accuracies
-    ]
-    graph = fs.DependencyGraph(
-        3 + len(second), 2, source_task=[0] * 3 + [1] * len(second), task_edges=[(0, 1)]
-    )
+    first, second = np.array([0.9, 0.8, 0.75]), np.array(second)
     for _ in range(300):
         a = rng.random(500) < 0.15
         b = np.where(rng.random(500) < 0.5, a, rng.random(500) < 0.15)
-        votes = np.hstack([binary(rng, 500, right, y) for right, y in zip(accuracies, (a, b), strict=True)])
-        (pair,) = pairs_of_tasks(Moments.of(votes), graph, instruments, balance, balance)
-        off.append(pair.table[1, 1] - 0.15**2 - 0.5 * 0.15 * 0.85)
-    assert abs(np.mean(off)) < 3 * np.std(off) / np.sqrt(300) + 1e-3
+        votes = np.hstack([binary(rng, 500, first, a), binary(rng, 500, second, b)])
+        balance = (np.array([0.85, 0.15]),) * 2
+        pair = pair_of_tasks(
+            Moments.of(votes), (2 * first - 1, 2 * second - 1), balance, same_detectors=False
+        )
+        off.append((pair.covariance - 0.5 * 4 * 0.15 * 0.85) / pair.error)
+    assert np.std(off) == pytest.approx(1, abs=0.12)
+    assert abs(np.mean(off)) < 0.2
 
 
 @pytest.mark.filterwarnings("ignore::flyingsquid.exceptions.VotesWarning")
@@ -254,7 +250,7 @@ def test_joint_votes_that_never_occurred_say_what_their_sources_say_one_by_one()
     states[[4, 7]] = 0.0
     states /= states.sum()
     counts = UnitCounts(1000.0, states, np.zeros((9, 1)), np.ones(1))
-    table = _table(-0.2 * states, counts, balance, alone, silence_counts=True)
+    table = _table(-0.2 * states, counts, balance, alone, abstention_counts=True)
     joint = balance[:, None] * table
     np.testing.assert_allclose(joint.sum(axis=0)[states > 0], states[states > 0], rtol=1e-12)
     unseen = joint[:, [4, 7]]

@@ -775,6 +775,20 @@ def test_errors_persist_under_a_given_joint_table_too():
     assert "persist" in str(model.diagnostics_.verdict) or not model.diagnostics_.verdict.use_model
 
 
+@pytest.mark.slow
+def test_the_error_of_a_pair_of_tasks_is_calibrated():
+    graph = fs.DependencyGraph.chain(2, 6)
+    model = random_model(np.random.default_rng(4), 2, graph.source_task, [(0, 1)], [], abstains=False)
+    truth = 4 * (margin(model.truths, (0, 1))[1, 1] - np.prod(model.balance()[:, 1]))
+    rng, z = np.random.default_rng(0), []
+    for _ in range(200):
+        votes, _ = model.sample(2_000, rng)
+        fitted = fs.LabelModel(graph, class_balance=model.balance()).fit(fs.Votes(votes, (0, 1)))
+        pair = fitted.fit_.assessment.tasks.pairs[0]
+        z.append((pair.covariance - truth) / pair.error)
+    assert 0.8 < np.std(z) < 1.25
+
+
 @pytest.mark.filterwarnings("ignore::flyingsquid.exceptions.SourceWarning")
 def test_the_likelihood_is_a_distribution_whatever_the_balance():
     sample = fs.datasets.simulate(2_000, [0.9, 0.8, 0.7, 0.65], coverage=0.6, random_state=0)

@@ -383,7 +383,6 @@ ANALYSIS: dict[str, Question] = {
         fs.analysis.labels_saved(fitted(v), v[:150], np.arange(150)[:, None] % 7, y[:150], random_state=0)
     ),
     "panel_report": lambda v, _: str(fs.analysis.panel_report(panel_of(v))),
-    "replicates": lambda v, _: str(fs.analysis.replicates(panel_of(v))),
     "leave_one_out": lambda v, y: str(fs.analysis.leave_one_out(fitted(v, method="weighted"), v, y)),
     "suggest_items": lambda v, y: str(fs.analysis.suggest_items(fitted(v), v, 5, random_state=0)),
     "summarize": lambda v, y: str(fs.summarize(v, y)),

@@ -3,16 +3,15 @@
 from __future__ import annotations
 
 import os
-import shutil
 from pathlib import Path
 
 import pytest
 
 import flyingsquid as fs
 from tests.support.report_data import hostile, ordinary
+from tests.support.studio_page import CHROMIUM, launch_browser
 
-playwright = pytest.importorskip("playwright.sync_api", reason="playwright is not installed")
-CHROMIUM = shutil.which("chromium") or shutil.which("chromium-browser") or shutil.which("google-chrome")
+pytest.importorskip("playwright.sync_api", reason="playwright is not installed")
 pytestmark = [
     pytest.mark.system,
     pytest.mark.extra,
@@ -25,10 +24,8 @@ PICTURES = os.environ.get("FLYINGSQUID_PICTURES")
 
 @pytest.fixture(scope="module")
 def browser():
-    with playwright.sync_playwright() as driver:
-        found = driver.chromium.launch(executable_path=CHROMIUM, args=["--no-sandbox", "--disable-gpu"])
+    with launch_browser() as found:
         yield found
-        found.close()
 
 
 @pytest.fixture(scope="module")

@@ -15,7 +15,7 @@ import pytest
 
 import flyingsquid as fs
 from flyingsquid.exceptions import NotFittedError, OptionError, VotesError
-from tests.support.report_data import HOSTILE, Reader, hostile, ordinary
+from tests.support.report_data import HOSTILE, Reader, hostile, ordinary, watched_stream
 
 pytestmark = pytest.mark.slow
 
@@ -154,12 +154,7 @@ def test_items_in_order_show_drift_and_name_the_right_source():
 
 
 def test_history_of_a_stream_is_shown():
-    stream = fs.datasets.simulate_drift(
-        6_000, [0.9, 0.8, 0.7], [0.6, 0.8, 0.7], kind="sudden", random_state=0
-    )
-    online = fs.OnlineLabelModel(window=1_000, method="triplet")
-    for start in range(0, 6_000, 200):
-        online.partial_fit(stream.votes[start : start + 200])
+    stream, online = watched_stream()
     text = fs.report(stream.votes, model=online)
     assert str(online.changes()[0]) in text
 

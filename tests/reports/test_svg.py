@@ -9,34 +9,34 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from flyingsquid.charts import kinds
+from flyingsquid import charts
 from flyingsquid.reports.svg import chart_figure, fit_text, panels_figure, round_ticks
 from tests.support.report_data import HOSTILE, Reader
 
 NAMES = tuple(HOSTILE[:3])
 WORDS: dict[str, Any] = {"title": "<b>Title</b>", "description": "A & B"}
 SIZES = np.array([10.0, 20.0])
-LINE = kinds.Line(NAMES[0], SIZES, np.array([0.5, np.nan]), changes=(15.0,))
-BAND = kinds.Line(NAMES[1], SIZES, np.array([0.5, 0.6]), np.array([0.4, 0.5]), np.array([0.6, 0.7]))
+LINE = charts.Line(NAMES[0], SIZES, np.array([0.5, np.nan]), changes=(15.0,))
+BAND = charts.Line(NAMES[1], SIZES, np.array([0.5, 0.6]), np.array([0.4, 0.5]), np.array([0.6, 0.7]))
 CHARTS = {
-    "intervals": kinds.IntervalChart(
-        rows=(kinds.IntervalRow(NAMES[0], 0.5, 0.4, 0.6, 0.45, 0.5), kinds.IntervalRow(NAMES[1], None)),
+    "intervals": charts.IntervalChart(
+        rows=(charts.IntervalRow(NAMES[0], 0.5, 0.4, 0.6, 0.45, 0.5), charts.IntervalRow(NAMES[1], None)),
         x_label="share",
         value_label="estimated",
         gold_label="gold",
         chance_label="chance",
         **WORDS,
     ),
-    "nested bars": kinds.LayeredBarChart(
+    "nested bars": charts.LayeredBarChart(
         names=NAMES,
-        layers=tuple(kinds.Layer(label, (0.1, 0.2, 0.0)) for label in "abc"),
+        layers=tuple(charts.Layer(label, (0.1, 0.2, 0.0)) for label in "abc"),
         x_label="share",
         **WORDS,
     ),
-    "stacked bars": kinds.LayeredBarChart(
-        names=NAMES, layers=(kinds.Layer("a", (0.1, 0.2, 0.0)),), x_label="share", stacked=True, **WORDS
+    "stacked bars": charts.LayeredBarChart(
+        names=NAMES, layers=(charts.Layer("a", (0.1, 0.2, 0.0)),), x_label="share", stacked=True, **WORDS
     ),
-    "bars": kinds.BarChart(
+    "bars": charts.BarChart(
         names=NAMES,
         values=(-1.0, 0.0, 2.0),
         tones=("bad", "other", "main"),
@@ -44,19 +44,21 @@ CHARTS = {
         x_label="log odds",
         **WORDS,
     ),
-    "histogram": kinds.Histogram(
+    "histogram": charts.Histogram(
         edges=np.array([0.0, 0.5, 1.0]),
-        layers=(kinds.Layer("items", (0.4, 0.6)),),
+        layers=(charts.Layer("items", (0.4, 0.6)),),
         x_label=NAMES[2],
         y_label="share",
         percent=True,
         **WORDS,
     ),
-    "lines": kinds.LineChart(
+    "lines": charts.LineChart(
         lines=(BAND,), x_label="items", y_label="", percent=True, logarithmic=True, **WORDS
     ),
-    "reliability": kinds.LineChart(lines=(BAND,), x_label="P", y_label="observed", unit_square=True, **WORDS),
-    "heat map": kinds.HeatMap(
+    "reliability": charts.LineChart(
+        lines=(BAND,), x_label="P", y_label="observed", unit_square=True, **WORDS
+    ),
+    "heat map": charts.HeatMap(
         names=NAMES,
         values=np.array([[1, 0.5, np.nan], [0.5, 1, -0.3], [np.nan, -0.3, 1]]),
         value_label="kappa",
@@ -79,7 +81,7 @@ def test_every_kind_of_chart_is_one_figure_without_foreign_elements(name):
 
 
 def test_panels_have_one_line_each_and_mark_changes():
-    chart = kinds.LineChart(lines=(LINE, BAND), x_label="items", y_label="accuracy", **WORDS)
+    chart = charts.LineChart(lines=(LINE, BAND), x_label="items", y_label="accuracy", **WORDS)
     reader = Reader(panels_figure(chart, {chart.lines[0].name: 0.5}, "How to read it"))
     drawn = [attributes.get("class") for _, attributes in reader.elements]
     assert drawn.count("curve") == 2

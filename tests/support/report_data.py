@@ -170,3 +170,14 @@ class Page(HTMLParser):
             cells = [child for child in row.children if isinstance(child, Node)]
             rows.append(dict(zip(head, cells, strict=True)))
         return rows
+
+
+def watched_stream():
+    """A stream whose first source changes, and an online model that has seen it."""
+    stream = fs.datasets.simulate_drift(
+        6_000, [0.9, 0.8, 0.7], [0.6, 0.8, 0.7], kind="sudden", random_state=0
+    )
+    online = fs.OnlineLabelModel(window=1_000, method="triplet")
+    for start in range(0, 6_000, 200):
+        online.partial_fit(stream.votes[start : start + 200])
+    return stream, online

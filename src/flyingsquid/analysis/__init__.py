@@ -20,7 +20,7 @@ from flyingsquid.analysis.disagreement import (
 from flyingsquid.analysis.findings import findings
 from flyingsquid.analysis.influence import LearningCurve, LeaveOneOut, learning_curve, leave_one_out
 from flyingsquid.analysis.labels_saved import LabelsSaved, labels_saved
-from flyingsquid.analysis.panels import PanelReport, panel_report, replicates
+from flyingsquid.analysis.panels import PanelReport, panel_report
 from flyingsquid.analysis.rates import Rate, RateDifference, Rates, estimate_rate
 from flyingsquid.analysis.sentences import Findings
 from flyingsquid.analysis.suggestions import Suggestion, Suggestions, suggest_items
@@ -60,7 +60,6 @@ __all__ = [
     "learning_curve",
     "leave_one_out",
     "panel_report",
-    "replicates",
     "suggest_items",
     "summarize",
 ]

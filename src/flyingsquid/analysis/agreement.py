@@ -237,6 +237,9 @@ def _squares(moments: Moments) -> Array:
     return sum(squares, start=np.zeros((m, m)))
 
 
+# ---------------------------------------------------------------------- reliability
+
+
 Level = Literal["nominal", "ordinal", "interval"]
 Weights = Literal["linear", "quadratic"]
 # Groups of items that are left out in turn; fewer than two have no standard error.
@@ -390,9 +393,6 @@ def cohen_kappa(
 
     name = "Cohen's kappa" if weights is None else f"Cohen's kappa ({weights} weights)"
     return _jackknife(name, kappa, pair.astype(np.int64))
-
-
-# ---------------------------------------------------------------------- parts
 
 
 def _pairable(votes: Any) -> tuple[Votes, Array]:

@@ -12,7 +12,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from flyingsquid._table import Table, Tabular
-from flyingsquid._values import format_count, is_integer, option_error
+from flyingsquid._values import format_count, read_integer
 from flyingsquid.analysis.items import Items, read_items, require_gold
 from flyingsquid.estimation.shares import NORMAL_95, wilson
 from flyingsquid.exceptions import OptionError, VotesError
@@ -284,6 +284,9 @@ class _ScoreSums:
         return Scores(self._right / n, f1, self._loss / n, float(self._gold @ self._labels) / n**2)
 
 
+# ---------------------------------------------------------------------- calibration
+
+
 _MOST_BINS = 100_000
 
 
@@ -342,10 +345,8 @@ def calibration(
         Gold labels; None, NaN and masked values are unknown, and so is -1 unless it is a class.
     bins : int, default=10
         Number of bins of equal width.
-    task : int, optional
-        Task to analyze, for a model of several tasks.
-    features : as for ``model.predict_proba``, optional
-        Features of the items, for a model that was fitted with features.
+    task, features : optional
+        As in :func:`~flyingsquid.analysis.compare_with_majority`.
 
     Returns
     -------
@@ -380,9 +381,7 @@ def calibrate(probability: Array, occurred: NDArray[Any], event: str, *, bins: i
     >>> found.counts.tolist(), found.observed.tolist(), round(found.error, 3)
     ([2, 2], [0.0, 0.5], 0.25)
     """
-    if not is_integer(bins) or not 1 <= bins <= _MOST_BINS:
-        raise option_error("bins", f"an integer from 1 to {_MOST_BINS:,}", bins)
-    bins = int(bins)
+    bins = read_integer("bins", bins, 1, _MOST_BINS)
     edges = np.linspace(0.0, 1.0, bins + 1)
     at = np.clip(np.searchsorted(edges, probability, side="right") - 1, 0, bins - 1)
     counts = np.bincount(at, minlength=bins).astype(np.int64)

@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 from scipy.special import entr
 
 from flyingsquid._table import Scalar, Table, Tabular, as_scalar
-from flyingsquid._values import format_count, is_integer, is_null, option_error
+from flyingsquid._values import format_count, is_null, read_integer
 from flyingsquid.analysis.comparison import differs_from
 from flyingsquid.analysis.items import Items, read_items
 from flyingsquid.exceptions import IncompatibleError, OptionError
@@ -133,10 +133,8 @@ def contested_items(
         Gold labels to show; they do not affect the result.
     n : int, default=20
         Length of each list.
-    task : int, optional
-        Task to analyze, for a model of several tasks.
-    features : as for ``model.predict_proba``, optional
-        Features of the items, for a model that was fitted with features.
+    task, features : optional
+        As in :func:`~flyingsquid.analysis.compare_with_majority`.
 
     Returns
     -------
@@ -150,8 +148,7 @@ def contested_items(
     >>> [(item.count, item.votes, item.label) for item in found.uncertain]
     [(68, (2, 2), 0), (63, (2, 2), 1)]
     """
-    if not is_integer(n) or n < 0:
-        raise option_error("n", "an integer >= 0", n)
+    n = read_integer("n", n, 0)
     items = read_items(model, votes, y, task=task, features=features)
     first, counts = _distinct_items(items.votes)
     if features is not None:
@@ -187,10 +184,8 @@ def disagreement_buckets(
     y : array of shape (n,), optional
         Gold labels; None, NaN and masked values are unknown, and so is -1 unless it is a class.
     model : fitted label model, optional
-    task : int, optional
-        Task to analyze, for a model of several tasks.
-    features : as for ``model.predict_proba``, optional
-        Features of the items, for a model that was fitted with features.
+    task, features : optional
+        As in :func:`~flyingsquid.analysis.compare_with_majority`.
 
     Returns
     -------

@@ -56,10 +56,8 @@ def findings(
         Gold labels; None, NaN and masked values are unknown, and so is -1 unless it is a class. If given,
         accuracies and dependence are measured with them instead of the model.
     model : fitted label model, optional
-    task : int, optional
-        Task to analyze, for a model of several tasks.
-    features : as for ``model.predict_proba``, optional
-        Features of the items, for a model that was fitted with features.
+    task, features : optional
+        As in :func:`~flyingsquid.analysis.compare_with_majority`.
 
     Returns
     -------

@@ -11,7 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from flyingsquid._table import Scalar, Table, Tabular
-from flyingsquid._values import RandomState, is_integer, option_error, read_random_state
+from flyingsquid._values import RandomState, option_error, read_integer, read_random_state
 from flyingsquid._warnings import capture_source_warnings
 from flyingsquid.exceptions import NotIdentifiableError, OptionError
 from flyingsquid.graph import DependencyGraph
@@ -201,8 +201,7 @@ def learning_curve(
     read = _read(model, votes, gold)
     gold = join_by_item(gold, item_ids(votes, read), read.n_items, "gold")
     chosen = _sizes(read.n_items, sizes)
-    if not is_integer(repeats) or not 1 <= repeats <= _MOST_REPEATS:
-        raise option_error("repeats", f"an integer from 1 to {_MOST_REPEATS:,}", repeats)
+    repeats = read_integer("repeats", repeats, 1, _MOST_REPEATS)
     labeled = np.sort(rng.permutation(read.n_items)[:_MOST_LABELED])
     shown = read[labeled]
     truth = None if y is None else read_task_gold(y, read.classes, (read.n_items, 1), "y")[:, 0][labeled]

@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from flyingsquid._values import is_integer, option_error
+from flyingsquid._values import read_integer
 from flyingsquid.exceptions import OptionError, VotesError
 from flyingsquid.inference import vote_shares
 from flyingsquid.votes import Votes, as_votes
@@ -72,9 +72,7 @@ def read_items(
         raise OptionError(
             f"`task` must be an integer from 0 to {len(tasks) - 1} for {len(tasks)} tasks; got None."
         )
-    chosen = 0 if task is None else task
-    if not is_integer(chosen) or not 0 <= chosen < len(tasks):
-        raise option_error("task", f"an integer from 0 to {len(tasks) - 1}", task)
+    chosen = 0 if task is None else read_integer("task", task, 0, len(tasks) - 1)
     gold = None
     if y is not None:
         gold = read_task_gold(y, read.classes, (read.n_items, len(tasks)), name)[:, chosen]

@@ -32,51 +32,6 @@ _Columns = dict[str, tuple[Sequence[Scalar], str]]
 _INTERVALS = ("self_agreement", "position_bias", "retest", "accuracy_at_most")
 
 
-def replicates(votes: Votes) -> Table:
-    """Compare the answers of every judge with each other, across orders and repeats.
-
-    Neither other judges nor labels are needed. ``accuracy_at_most`` is the accuracy of a judge with this
-    self-agreement c if all of its errors are random: (1 + sqrt(2c - 1)) / 2 for two classes, and
-    (1 + sqrt((K - 1)(Kc - 1))) / K for K classes. Errors that a judge repeats make it less accurate.
-
-    Parameters
-    ----------
-    votes : Votes
-        With a structure, see :meth:`flyingsquid.Votes.with_structure`.
-
-    Returns
-    -------
-    Table
-        One row per judge. ``self_agreement``: share of items with the same answer in two orders.
-        ``position_bias``, for two classes: share of items decided by position, positive if the judge prefers
-        the first class in the order that is declared first, and the second class in the other one.
-        ``retest``: share of repeated calls with the same answer. Each with a 95% interval.
-
-    Examples
-    --------
-    >>> import flyingsquid as fs
-    >>> answers = [[[0, 0], [0, 1]], [[1, 1], [0, 1]], [[0, 0], [1, 1]], [[1, 1], [0, 0]]]
-    >>> votes = fs.Votes.from_panel(answers, judges=["steady", "first"])  # each in two orders
-    >>> table = fs.analysis.replicates(votes)
-    >>> table.to_dict()["self_agreement"], table.to_dict()["position_bias"]
-    ([1.0, 0.5], [0.0, 0.5])
-    """
-    structure = _require_structure(votes)
-    found = compare_replicates(votes)
-    sources = np.bincount(structure.judge_of, minlength=len(structure.judges))
-    columns: _Columns = {
-        "judge": (list(found.judges), ""),
-        "sources": (sources.tolist(), "d"),
-        "items": (np.maximum(found.n_swapped, found.n_repeated).astype(int).tolist(), ",d"),
-        **_columns_of(found),
-    }
-    notes = (
-        "self_agreement: same answer in two orders. retest: same answer when repeated. accuracy_at_most: if "
-        "all errors were random.",
-    )
-    return Table.of_columns(columns, footnotes=notes)
-
-
 def _columns_of(found: SelfAgreement) -> _Columns:
     values = (found.swapped, found.position, found.repeated, found.bound)
     intervals = (
@@ -225,6 +180,14 @@ def panel_report(
         One row per judge. ``accuracy`` is estimated by the model; the upper end of its interval is at most
         that of ``accuracy_at_most``. ``refused``: share of calls without a usable answer. ``changes``: share
         of labels that change without the judge.
+
+        The other columns compare the answers of a judge with each other, each with a 95% interval.
+        ``self_agreement``: share of items with the same answer in two orders. ``position_bias``, for two
+        classes: share of items decided by position, positive if the judge prefers the first class in the
+        order that is declared first, and the second class in the other one. ``retest``: share of repeated
+        calls with the same answer. ``accuracy_at_most``: accuracy of a judge with this self-agreement c if
+        all of its errors are random, (1 + sqrt(2c - 1)) / 2 for two classes and
+        (1 + sqrt((K - 1)(Kc - 1))) / K for K; errors that a judge repeats make it less accurate.
 
     Examples
     --------

@@ -26,6 +26,7 @@ from flyingsquid.exceptions import Hint, OptionError, VotesError
 from flyingsquid.votes.arguments import item_ids, join_by_item
 from flyingsquid.votes.encode import as_column
 
+Array = NDArray[np.float64]
 # With fewer gold labels an interval covers most of the range from 0 to 1, and its coverage is not tested.
 MIN_GOLD = 5
 
@@ -193,9 +194,6 @@ class Rates(Tabular):
             "differences": [difference.to_dict() for difference in self.differences],
             "concerns": list(self.concerns),
         }
-
-
-Array = NDArray[np.float64]
 
 
 def estimate_rate(

@@ -17,7 +17,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from flyingsquid._table import Table, Tabular, as_scalar
-from flyingsquid._values import RandomState, is_integer, option_error, read_random_state
+from flyingsquid._values import RandomState, read_integer, read_random_state
 from flyingsquid.analysis.comparison import differs_from
 from flyingsquid.analysis.items import read_items, read_votes
 from flyingsquid.estimation.factors import fit_factors, informative_items
@@ -27,6 +27,7 @@ from flyingsquid.votes import Votes
 from flyingsquid.votes.arguments import item_ids, join_by_item, read_gold
 from flyingsquid.votes.codes import Label, OneHot
 
+Array = NDArray[np.float64]
 MOST_SUGGESTED = 1_000
 """More items are not suggested at once, because labels change what is worth labeling next."""
 # Until so many items have labels, half of the suggestions are drawn at random: a model without gold labels
@@ -182,8 +183,7 @@ def suggest_items(
     30
     """
     rng = read_random_state(random_state)
-    if not is_integer(n) or not 1 <= n <= MOST_SUGGESTED:
-        raise option_error("n", f"an integer from 1 to {MOST_SUGGESTED:,}", n)
+    n = read_integer("n", n, 1, MOST_SUGGESTED)
     if model is None:
         raise OptionError("`model` must be a fitted label model; got None.", parameter="model")
     read, tasks = read_votes(model, votes)
@@ -198,7 +198,7 @@ def suggest_items(
         joined = join_by_item(labeled, ids, read.n_items, "labeled")
         is_labeled = read_gold(joined, read.classes, read.n_items, "labeled") >= 0
     free = np.flatnonzero(~is_labeled)
-    n = min(int(n), len(free))
+    n = min(n, len(free))
     n_labeled = int(np.count_nonzero(is_labeled))
     settling = _settle(model, read, is_labeled, min(n, max(_SETTLING - n_labeled, 0)))
     n -= len(settling)
@@ -311,7 +311,9 @@ def _describe(
     return Suggestions(tuple(found))
 
 
-Array = NDArray[np.float64]
+# ---------------------------------------------------------------------- choice of vote patterns
+
+
 # Prior standard deviations of the coefficients of posterior, vote share and intercepts, and of those of
 # votes. With 0.5 for the first, a similar number of labels is needed on the design datasets.
 _CALIBRATION, _VOTES = 1.0, 0.3

@@ -20,59 +20,29 @@ Tone = Literal["main", "half", "pale", "other", "bad"]
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class Chart:
-    """Base class of all charts.
+    """Base class of all charts."""
 
-    Attributes
-    ----------
-    title : str
-        Question that the chart answers.
-    description : str
-        Most important result, for readers who do not see the chart.
-    note : str
-        Short remark to show above the chart; may be empty.
-    """
-
-    title: str
-    description: str
-    note: str = ""
+    title: str  # the question that the chart answers
+    description: str  # the most important result, for readers who do not see the chart
+    note: str = ""  # a short remark to show above the chart
 
 
 @dataclass(frozen=True, slots=True)
 class IntervalRow:
-    """One row of an :class:`IntervalChart`. Unknown values are left out.
-
-    Attributes
-    ----------
-    name : str
-    value, low, high : float or None
-        A value and its interval.
-    gold : float or None
-        The value on gold labels.
-    chance : float or None
-        The value that is expected by chance.
-    tone : Tone
-    """
+    """One row of an :class:`IntervalChart`. Unknown values are left out."""
 
     name: str
     value: float | None
-    low: float | None = None
+    low: float | None = None  # ends of the interval of the value
     high: float | None = None
-    gold: float | None = None
-    chance: float | None = None
+    gold: float | None = None  # the value on gold labels
+    chance: float | None = None  # the value that is expected by chance
     tone: Tone = "main"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class IntervalChart(Chart):
-    """Shares with intervals, one row each.
-
-    Attributes
-    ----------
-    rows : tuple of IntervalRow
-    x_label : str
-    value_label, gold_label, chance_label, bad_label : str
-        Legend entries; without a label there is no entry.
-    """
+    """Shares with intervals, one row each. Without a label there is no legend entry."""
 
     rows: tuple[IntervalRow, ...]
     x_label: str
@@ -93,45 +63,24 @@ class Layer:
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class LayeredBarChart(Chart):
-    """Bars made of several shares, one bar per name.
-
-    Attributes
-    ----------
-    names : tuple of str
-    layers : tuple of Layer
-        Each layer is a part of the previous one; if ``stacked``, layers follow each other.
-    x_label : str
-    stacked : bool
-    """
+    """Bars made of several shares, one bar per name."""
 
     names: tuple[str, ...]
-    layers: tuple[Layer, ...]
+    layers: tuple[Layer, ...]  # each is a part of the one before; if stacked, they follow each other
     x_label: str
     stacked: bool = False
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class BarChart(Chart):
-    """One bar per name, to the right of zero or to the left.
-
-    Attributes
-    ----------
-    names : tuple of str
-    values : tuple of floats
-    tones : tuple of Tone
-    annotations : tuple of str
-        Text at the end of each bar.
-    x_label : str
-    percent : bool
-        Whether the values are shares, shown on an axis in percent.
-    """
+    """One bar per name, to the right of zero or to the left."""
 
     names: tuple[str, ...]
     values: tuple[float, ...]
     tones: tuple[Tone, ...]
-    annotations: tuple[str, ...]
+    annotations: tuple[str, ...]  # text at the end of each bar
     x_label: str
-    percent: bool = False
+    percent: bool = False  # whether values are shares, shown in percent
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
@@ -147,28 +96,15 @@ class Histogram(Chart):
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Line:
-    """Points of a :class:`LineChart`, all arrays of shape (r,).
-
-    Attributes
-    ----------
-    name : str
-    x, y : arrays
-    low, high : arrays or None
-        Ends of intervals; NaN if unknown.
-    sizes : array or None
-        Number of items of each point.
-    changes : tuple of floats
-        Positions on the x axis to mark.
-    tone : Tone
-    """
+    """Points of a :class:`LineChart`, all arrays of shape (r,)."""
 
     name: str
     x: Array
     y: Array
-    low: Array | None = None
+    low: Array | None = None  # ends of intervals; NaN if unknown
     high: Array | None = None
-    sizes: Array | None = None
-    changes: tuple[float, ...] = ()
+    sizes: Array | None = None  # number of items of each point
+    changes: tuple[float, ...] = ()  # positions on the x axis to mark
     tone: Tone = "main"
 
     def known(self) -> Array:
@@ -180,49 +116,25 @@ class Line:
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class LineChart(Chart):
-    """Lines on common axes.
-
-    Attributes
-    ----------
-    lines : tuple of Line
-    x_label, y_label : str
-    percent : bool
-        Whether the y axis shows shares in percent.
-    logarithmic : bool
-        Whether the x axis shows shares in percent.
-    unit_square : bool
-        Whether both axes are probabilities, with the diagonal as reference.
-    steps : bool
-        Whether values stay constant until the next point.
-    """
+    """Lines on common axes."""
 
     lines: tuple[Line, ...]
     x_label: str
     y_label: str
-    percent: bool = False
-    logarithmic: bool = False
-    unit_square: bool = False
-    steps: bool = False
+    percent: bool = False  # whether the y axis shows shares in percent
+    logarithmic: bool = False  # whether the x axis is logarithmic
+    unit_square: bool = False  # whether both axes are probabilities, with the diagonal as reference
+    steps: bool = False  # whether values stay constant until the next point
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class HeatMap(Chart):
-    """A symmetric matrix over names; the diagonal is not drawn.
-
-    Attributes
-    ----------
-    names : tuple of m str
-    values : array of shape (m, m)
-        NaN if unknown.
-    value_label : str
-    hints : sequence of m sequences of str
-        Text for each cell.
-    """
+    """A symmetric matrix over m names; the diagonal is not drawn."""
 
     names: tuple[str, ...]
-    values: Array
+    values: Array  # shape (m, m), NaN if unknown
     value_label: str
-    hints: Sequence[Sequence[str]]
+    hints: Sequence[Sequence[str]]  # text for each cell
 
     def pairs(self) -> Array:
         """Return the values below the diagonal, shape (m * (m - 1) / 2,)."""

@@ -10,7 +10,6 @@ from flyingsquid.datasets.examples import (
     simulate_comments,
 )
 from flyingsquid.datasets.simulator import (
-    DriftSimulation,
     GraphSimulation,
     SequenceSimulation,
     Simulation,
@@ -23,7 +22,6 @@ from flyingsquid.datasets.simulator import (
 __all__ = [
     "BreastCancer",
     "Comments",
-    "DriftSimulation",
     "GraphSimulation",
     "SequenceSimulation",
     "Simulation",

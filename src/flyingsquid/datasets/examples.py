@@ -17,7 +17,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from flyingsquid._values import RandomState, format_value, is_integer, option_error, read_random_state
+from flyingsquid._values import RandomState, format_value, read_integer, read_random_state
 from flyingsquid.exceptions import VoteFileError, VotesError
 from flyingsquid.files.datasets import WrenchItems, read_class_names, read_items
 from flyingsquid.votes import Votes
@@ -151,8 +151,7 @@ def simulate_comments(n_items: int, *, random_state: RandomState = None) -> Comm
     >>> len(sample.texts), sample.y.shape
     (3, (3,))
     """
-    if not is_integer(n_items) or n_items < 1:
-        raise option_error("n_items", "an integer >= 1", n_items)
+    n_items = read_integer("n_items", n_items, 1)
     rng = read_random_state(random_state)
     y = (rng.random(n_items) < _SPAM_SHARE).astype(np.int64)
     return Comments([_comment(_SPAM if spam else _PRAISE, rng) for spam in y], y)
@@ -163,6 +162,9 @@ def _comment(phrases: tuple[str, ...], rng: np.random.Generator) -> str:
     words = {slot: choices[rng.integers(len(choices))] for slot, choices in _WORDS.items()}
     text = phrase.format(**words).strip()
     return text.upper() if rng.random() < 0.05 else text
+
+
+# ---------------------------------------------------------------------- WRENCH
 
 
 _SPLITS = ("train", "valid", "test")

@@ -12,10 +12,10 @@ from flyingsquid._values import (
     RandomState,
     format_count,
     format_value,
-    is_integer,
     is_number,
     is_one_of,
     option_error,
+    read_integer,
     read_random_state,
 )
 from flyingsquid.estimation.balance import resolve_balance
@@ -45,7 +45,7 @@ class Simulation:
     votes : Votes of shape (n, m)
     y : int8 array of shape (n,)
         True classes, 0 or 1.
-    accuracies : array of shape (m,)
+    accuracies : array of shape (m,), or (n, m) if sources change
         P(vote is right | source votes).
     coverage : array of shape (m,)
         P(source votes).
@@ -116,8 +116,7 @@ def _read_balance(class_balance: Any, n_classes: int) -> Array:
 
 def _read_sources(n_items: int, accuracies: ArrayLike, coverage: ArrayLike) -> tuple[Array, Array]:
     """Return accuracies and coverage, both of shape (m,)."""
-    if not is_integer(n_items) or n_items < 1:
-        raise option_error("n_items", "an integer >= 1", n_items)
+    n_items = read_integer("n_items", n_items, 1)
     right = np.atleast_1d(_read_probabilities("accuracies", accuracies))
     votes_at = _read_probabilities("coverage", coverage)
     if right.ndim != 1:
@@ -149,18 +148,6 @@ def _read_probabilities(name: str, values: ArrayLike) -> Array:
 # ---------------------------------------------------------------------- drift
 
 
-@dataclass(frozen=True, slots=True)
-class DriftSimulation(Simulation):
-    """Simulated votes of sources that change, and the true classes.
-
-    Attributes
-    ----------
-    votes, y, coverage, class_balance : as in :class:`Simulation`
-    accuracies : array of shape (n, m)
-        P(vote is right | source votes) at every item.
-    """
-
-
 def simulate_drift(
     n_items: int,
     before: ArrayLike,
@@ -172,7 +159,7 @@ def simulate_drift(
     coverage: ArrayLike = 1.0,
     class_balance: Any = None,
     random_state: RandomState = None,
-) -> DriftSimulation:
+) -> Simulation:
     """Draw a stream of votes on one binary task from sources whose accuracies change.
 
     Parameters
@@ -194,7 +181,7 @@ def simulate_drift(
 
     Returns
     -------
-    DriftSimulation
+    Simulation
 
     Examples
     --------
@@ -206,8 +193,8 @@ def simulate_drift(
         raise option_error("kind", f"one of {', '.join(get_args(DriftKind))}", kind)
     if not is_number(at) or not 0 < at < 1:
         raise option_error("at", "a number in (0, 1)", at)
-    if period is not None and (not is_integer(period) or period < 2):
-        raise option_error("period", "an integer >= 2 or None", period)
+    if period is not None:
+        period = read_integer("period", period, 2)
     first, last = (
         np.atleast_1d(_read_probabilities(name, ends))
         for name, ends in (("before", before), ("after", after))
@@ -220,7 +207,7 @@ def simulate_drift(
     accuracies = first + progress[:, None] * (last - first)
     is_missing = np.asarray(stable.votes.codes) == ABSTAIN
     votes = _binary_votes(rng.random(is_missing.shape) < accuracies, is_missing, stable.y)
-    return DriftSimulation(votes, stable.y, accuracies, stable.coverage, stable.class_balance)
+    return Simulation(votes, stable.y, accuracies, stable.coverage, stable.class_balance)
 
 
 def _progress(item: NDArray[np.intp], kind: DriftKind, at: float, period: int | None) -> Array:
@@ -392,8 +379,7 @@ def simulate_graph(
     """
     if not isinstance(graph, DependencyGraph):
         raise option_error("graph", "a DependencyGraph", graph)
-    if not is_integer(n_classes) or n_classes < 2:
-        raise option_error("n_classes", "an integer >= 2", n_classes)
+    n_classes = read_integer("n_classes", n_classes, 2)
     if not is_number(correlation) or not -1 < correlation < 1 or (n_classes > 2 and correlation < 0):
         allowed = "(-1, 1)" if n_classes == 2 else "[0, 1) for more than two classes"
         raise option_error("correlation", f"a number in {allowed}", correlation)

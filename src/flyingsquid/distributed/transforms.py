@@ -219,6 +219,9 @@ def _column_names(method: str, classes: NDArray[Any], tail: tuple[int, ...]) -> 
     return tuple(f"p_{task}_{label}" for task in range(tail[0]) for label in classes)
 
 
+# ---------------------------------------------------------------------- reading and counting
+
+
 COLUMNS_HINT = "Select the columns of votes with flyingsquid.distributed.votes(frame, columns=[...])"
 # A column with more different values does not contain votes: codes of classes are small integers.
 _MAX_LABELS = np.iinfo(np.int16).max

@@ -202,10 +202,9 @@ class TaskFit:
         return np.flatnonzero(self.fit.separation.own)
 
     @property
-    def estimated_tables(self) -> Array:
-        """P(vote | truth) of the task's sources; independent of the truth if they could not be estimated."""
-        rates = np.einsum("k,skv->sv", self.fit.balance, self.fit.tables)[:, None]
-        return np.asarray(np.where(self.fit.unidentified[:, None, None], rates, self.fit.tables)[self.at])
+    def estimated_slopes(self) -> Array:
+        """β = Cov(λ, Y)/Var(Y) of the task's sources; 0 for those that could not be estimated."""
+        return np.asarray(np.where(self.fit.unidentified, 0.0, self.fit.slopes)[self.at])
 
 
 @dataclass(frozen=True, slots=True)

@@ -26,7 +26,7 @@ from flyingsquid.estimation.binary import (
 )
 from flyingsquid.estimation.gold import GoldCounts
 from flyingsquid.estimation.gold_correction import unit_with_gold, with_gold
-from flyingsquid.estimation.graph_moments import Instruments, TaskPair, pairs_of_tasks
+from flyingsquid.estimation.graph_moments import TaskPair, pair_of_tasks
 from flyingsquid.estimation.proportional import tables_of_tasks
 from flyingsquid.estimation.sources import Separation, SignedMoments
 from flyingsquid.estimation.symmetric import SYMMETRIC, triplet_pairs
@@ -211,6 +211,18 @@ def _fit_units(
 
 
 def _fit_pairs(moments: Moments, graph: DependencyGraph, tasks: Sequence[TaskFit]) -> tuple[TaskPair, ...]:
-    instruments = [Instruments.of(task.estimated_tables, task.fit.balance) for task in tasks]
-    balances = [task.fit.balance for task in tasks]
-    return pairs_of_tasks(moments, graph, instruments, balances, balances)
+    pairs = []
+    # If all tasks have the same number of sources, numbered task by task, sources at equal positions are one
+    # detector.
+    same = graph.stacked_shape is not None
+    for a, b in graph.task_edges:
+        first, second = tasks[a], tasks[b]
+        pairs.append(
+            pair_of_tasks(
+                moments.select(first.own + second.own),
+                (first.estimated_slopes, second.estimated_slopes),
+                (first.fit.balance, second.fit.balance),
+                same_detectors=same,
+            )
+        )
+    return tuple(pairs)

@@ -20,7 +20,7 @@ from flyingsquid.estimation.graph_moments import (
     Instruments,
     ignore_abstention,
     many_unit_table,
-    pairs_of_tasks,
+    pair_of_many,
 )
 from flyingsquid.estimation.proportional import tables_of_tasks
 from flyingsquid.estimation.transition import MOST_CLASSES
@@ -121,9 +121,7 @@ def fit_task(
         except NotIdentifiableError as error:
             failure = failure or error
             continue
-        silence = np.maximum(1 - views.tables.sum(axis=2, keepdims=True), 0.0)
-        tables = np.concatenate([views.tables, silence], axis=2)
-        return TaskViews(columns, groups, tables, views.balance)
+        return TaskViews(columns, groups, views.tables, views.balance)
     agreeing = None
     if method != "decomposition":
         agreeing = _by_agreement(votes, sample_weight, graph, task, voting, spare=method == "em_if_dense")
@@ -314,7 +312,18 @@ def with_task_tables(
         Instruments.of(fit.tables[list(graph.sources_of(task))], as_voted[task])
         for task in range(graph.n_tasks)
     ]
-    pairs = pairs_of_tasks(moments, graph, instruments, list(as_voted), list(fit.balance))
+    pairs = [
+        pair_of_many(
+            moments.select(graph.sources_of(a) + graph.sources_of(b)),
+            (instruments[a], instruments[b]),
+            (as_voted[a], as_voted[b]),
+            (fit.balance[a], fit.balance[b]),
+            # If all tasks have the same number of sources, numbered task by task, sources at equal positions
+            # are one detector.
+            same_detectors=graph.stacked_shape is not None,
+        )
+        for a, b in graph.task_edges
+    ]
     found = tables_of_tasks(graph, pairs, fit.balance, joint)
     excess = tuple(pair.excess for pair in pairs)
     return replace(fit, excess=excess, task_tables=found.tables, mismatch=found.mismatch)
@@ -351,16 +360,16 @@ def _fit_units(
 ) -> tuple[UnitTable, ...]:
     separators = [separator for tree in graph._units for separator in tree.separators]
     found = []
-    for (unit, beside, counts), separator in zip(moments.unit_votes(), separators, strict=True):
+    for (unit, around, counts), separator in zip(moments.unit_votes(), separators, strict=True):
         task = tasks[graph.source_task[unit[0]]]
         group = task.groups[task.columns.index(unit[0])]
-        counted = set(beside)
+        counted = set(around)
         outside = tuple(
             source
             for source, number in zip(task.columns, task.groups, strict=True)
             if number != group and voting[source] and source in counted
         )
-        single, at = task.tables_of(unit), np.searchsorted(beside, outside)
+        single, at = task.tables_of(unit), np.searchsorted(around, outside)
         instruments = Instruments.of(task.tables_of(outside), task.balance)
         n_items = float(moments.n_items)
         solved = many_unit_table(unit, separator, counts, n_items, single, task.balance, at, instruments)

@@ -19,6 +19,9 @@ def wilson(share: Array, n: NDArray[np.int64] | Array) -> tuple[Array, Array]:
         return _score_interval(share, 1.0, 1 / n, NORMAL_95)
 
 
+# ---------------------------------------------------------------------- shares of classes
+
+
 # Probabilities that are too close to one half lead to coefficients above 1. Without this limit the
 # coverage of 95% intervals fell to 92.7% in one cell of the design half at n = 50 (docs/quality/rates.md).
 _MOST_TRUST = 1.5

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, replace
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -19,6 +20,7 @@ from flyingsquid.estimation.independence import FitTest, Residuals
 from flyingsquid.estimation.signs import relative_signs
 from flyingsquid.estimation.sources import CenteredMoments, SignedMoments, flag_sources
 from flyingsquid.estimation.triplets import Pairs, all_triplets_median
+from flyingsquid.graph import DependencyGraph
 from flyingsquid.graph.junction import adjacency, components, narrowest
 from flyingsquid.graph.reading import MOST_SOURCES_IN_A_UNIT
 from flyingsquid.moments import Moments
@@ -43,36 +45,123 @@ _MOST_FOR_TRIPLETS = 200
 _MOST_STEPS = 300
 # Two fits with the same free pairs are the same if no b differs by more than this share.
 _SAME_FIT = 1e-5
+# Edges that a description lists.
+_MOST_LISTED = 10
 
 
-@dataclass(frozen=True, slots=True)
-class Structure:
-    """Dependent pairs, and how much they improve the fit.
+@dataclass(frozen=True, init=False, repr=False, eq=False)
+class LearnedGraph(DependencyGraph):
+    """A dependency graph with the evidence for its edges. Made by :func:`learn_structure`.
+
+    It is equal to any graph with the same edges; the evidence is not compared.
+    Pickles and copies keep the evidence; ``to_dict``, ``to_json`` and model files contain only the graph.
 
     Attributes
     ----------
-    scores : dict from edges (i, j), i < j, to float
-        Distance from independence in standard errors; negative if the sources agree less than the truth
-        explains.
-    correlations : dict from the same edges to float
+    scores : mapping from edges (i, j), i < j, to float
+        Deviation of the pair from independence, in standard errors; negative if the two agree less often
+        than the truth explains.
+    correlations : mapping from edges to float
         Correlation of the two sources' votes given the truth.
-    before, after : FitTest, or None if there are too few sources
-        Goodness of fit without and with the edges.
+    fit_before, fit_after : FitTest, or None if nothing could be learned
+        Goodness of fit without and with the edges. For more than two classes, that of the class with the
+        worst fit.
     dropped : tuple of edges
-        Dependent pairs whose edges would leave too large a unit or too few groups.
+        Other dependent pairs, strongest first, that could not be kept: their unit would be too large, or too
+        few groups would be left.
     reason : str
         Reason why nothing could be learned; otherwise empty.
     """
 
-    scores: dict[Edge, float]
-    correlations: dict[Edge, float]
-    before: FitTest | None
-    after: FitTest | None
-    dropped: tuple[Edge, ...] = ()
-    reason: str = ""
+    scores: Mapping[Edge, float]
+    correlations: Mapping[Edge, float]
+    fit_before: FitTest | None
+    fit_after: FitTest | None
+    dropped: tuple[Edge, ...]
+    reason: str
+
+    def __init__(
+        self,
+        n_sources: int,
+        scores: Mapping[Edge, float],
+        correlations: Mapping[Edge, float],
+        fit_before: FitTest | None = None,
+        fit_after: FitTest | None = None,
+        dropped: tuple[Edge, ...] = (),
+        reason: str = "",
+    ) -> None:
+        super().__init__(n_sources, source_edges=list(scores))
+        evidence = {
+            "scores": dict(sorted(scores.items())),
+            "correlations": dict(sorted(correlations.items())),
+            "fit_before": fit_before,
+            "fit_after": fit_after,
+            "dropped": dropped,
+            "reason": reason,
+        }
+        for name, value in evidence.items():
+            object.__setattr__(self, name, value)  # the value is frozen from here on
+
+    def __eq__(self, other: object) -> bool:
+        if not isinstance(other, DependencyGraph):
+            return NotImplemented
+        return self.to_dict() == other.to_dict()
+
+    __hash__ = DependencyGraph.__hash__
+
+    def __repr__(self) -> str:
+        return "Learned" + super().__repr__().removeprefix("Dependency")
+
+    @classmethod
+    def from_dict(cls, data: Mapping[str, Any]) -> DependencyGraph:
+        """Return the graph that :meth:`to_dict` described, without the evidence."""
+        return DependencyGraph.from_dict(data)
+
+    @property
+    def concerns(self) -> tuple[str, ...]:
+        """Sentences about what could not be learned or kept."""
+        found = []
+        if self.reason:
+            found.append(f"No dependencies were learned: {self.reason}.")
+        if self.dropped:
+            found.append(
+                f"{len(self.dropped)} dependent pairs were left out, strongest first: "
+                f"{_format_edges(self.dropped)}. At most {MOST_SOURCES_IN_A_UNIT} sources may all depend on "
+                f"each other, at most {LARGEST_GROUP} may form a group, and {LEAST_GROUPS} groups must stay "
+                "separated. Leave some of these sources out."
+            )
+        return tuple(found)
+
+    def describe(self) -> str:
+        """Describe the graph and the evidence for its edges in several lines."""
+        lines = [super().describe()]
+        if self.reason:
+            return "\n".join([*lines, f"nothing learned: {self.reason}"])
+        strongest = sorted(self.scores, key=lambda edge: -abs(self.scores[edge]))
+        lines += [
+            f"sources {a}, {b}: {self.scores[a, b]:+.1f} standard errors, correlation "
+            f"{self.correlations[a, b]:+.2f} given the truth"
+            for a, b in strongest[:_MOST_LISTED]
+        ]
+        if len(strongest) > _MOST_LISTED:
+            lines.append(f"... and {len(strongest) - _MOST_LISTED:,} more edges")
+        if self.dropped:
+            lines.append(f"left out: {_format_edges(self.dropped)}")
+        for when, fit in (("without edges", self.fit_before), ("with them", self.fit_after)):
+            if fit is not None:
+                lines.append(
+                    f"independence {when}: chi² {fit.statistic:,.1f} on {fit.degrees:,} degrees of freedom, "
+                    f"p = {fit.p_value:.2g}"
+                )
+        return "\n".join(lines)
 
 
-def learn_edges(moments: Moments, *, significance: float, max_edges: int | None = None) -> Structure:
+def _format_edges(edges: tuple[Edge, ...]) -> str:
+    shown = ", ".join(f"{a}-{b}" for a, b in edges[:_MOST_LISTED])
+    return shown + (f" and {len(edges) - _MOST_LISTED:,} more" if len(edges) > _MOST_LISTED else "")
+
+
+def learn_edges(moments: Moments, *, significance: float, max_edges: int | None = None) -> LearnedGraph:
     """Find the pairs of sources that depend on each other given the truth of one task.
 
     Parameters
@@ -92,7 +181,7 @@ def learn_edges(moments: Moments, *, significance: float, max_edges: int | None 
     readings = list(_readings(moments))
     usable = [reading for reading in readings if _is_usable(reading)]
     if not usable:
-        return Structure({}, {}, None, None, reason=_describe_shortage(readings))
+        return LearnedGraph(moments.n_sources, {}, {}, reason=_describe_shortage(readings))
     n_pairs = max(int(reading.candidates.sum()) // 2 for reading in usable)
     threshold = -float(ndtri(significance / 2 / n_pairs))
     found = [_search(reading, threshold) for reading in usable]
@@ -105,7 +194,8 @@ def learn_edges(moments: Moments, *, significance: float, max_edges: int | None 
     kept, dropped = select_edges(by_edge, varies)
     kept = kept[:max_edges]
     with_edges = [_with_edges(reading, fit, kept) for reading, fit in zip(usable, fits, strict=True)]
-    return Structure(
+    return LearnedGraph(
+        moments.n_sources,
         {edge: by_edge[edge] for edge in kept},
         {edge: float(correlations[edge]) for edge in kept},
         _worst([_independent(reading).statistic() for reading in usable]),

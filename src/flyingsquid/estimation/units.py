@@ -257,8 +257,8 @@ def unit_table(
         # Cells with few items are shrunk toward the estimates for single sources.
         weight = np.minimum(counts.n_items * counts.states / _ENOUGH_ITEMS, 1.0)
         latent = weight * latent + (1 - weight) * alone * counts.states
-    silence_counts = fit.conditional is not None
-    table = _table(latent, counts, fit.balance, alone, silence_counts=silence_counts)
+    abstention_counts = fit.conditional is not None
+    table = _table(latent, counts, fit.balance, alone, abstention_counts=abstention_counts)
     return UnitTable(sources, separator, table)
 
 
@@ -368,7 +368,9 @@ def _one_by_one(at: NDArray[np.intp], fit: BinaryFit) -> Array:
     return np.asarray(np.tanh(log_odds / 2))
 
 
-def _table(latent: Array, counts: UnitCounts, balance: Array, alone: Array, *, silence_counts: bool) -> Array:
+def _table(
+    latent: Array, counts: UnitCounts, balance: Array, alone: Array, *, abstention_counts: bool
+) -> Array:
     """Return P(λ_C = l | Y = k), shape (2, 3^s), with the observed P(λ_C = l) and the class balance kept.
 
     States that never occurred get a very small probability, with the odds of single sources.
@@ -377,7 +379,7 @@ def _table(latent: Array, counts: UnitCounts, balance: Array, alone: Array, *, s
     # No cell is below half a vote, because smaller rates cannot be observed; "no information" stays possible.
     bound = np.maximum(states - 1 / counts.n_items, np.abs(e) * states)
     low, high = -bound, bound.copy()
-    if not silence_counts:  # in a symmetric unit, abstention of all sources carries no information
+    if not abstention_counts:  # in a symmetric unit, abstention of all sources carries no information
         low[0] = high[0] = e * states[0]
     cells = restore_total(latent, states, low, high, e)
     joint = np.stack([states - cells, states + cells]) / 2

@@ -28,8 +28,8 @@ class Views(NamedTuple):
 
     Attributes
     ----------
-    tables : array of shape (m, K, K), axes source, truth, vote
-        P(source i votes v | Y = k); the remainder to 1 is the probability of no vote.
+    tables : array of shape (m, K, K + 1), axes source, truth, vote
+        P(source i votes v | Y = k), no vote last.
     balance : array of shape (K,)
     """
 
@@ -110,7 +110,8 @@ def _decomposed(
     mean_balance = np.maximum(np.mean(balances, axis=0), _FLOOR)
     clipped = np.clip(np.mean(tables, axis=0), _FLOOR, 1.0)
     clipped = clipped / np.maximum(clipped.sum(axis=2, keepdims=True), 1.0)
-    return Views(clipped, mean_balance / mean_balance.sum())
+    missing = np.maximum(1 - clipped.sum(axis=2, keepdims=True), 0.0)
+    return Views(np.concatenate([clipped, missing], axis=2), mean_balance / mean_balance.sum())
 
 
 def _names(found: Array, known: Array | None) -> NDArray[np.intp]:
@@ -206,12 +207,11 @@ def by_views(moments: Moments, passes: EMVotes, gold: ManyGold | None) -> tuple[
     if gold is not None:
         votes_known = gold.votes.to_array().transpose(0, 2, 1)
     views = three_views(passes.votes, passes.weights, np.arange(moments.n_sources), known=votes_known)
-    silence = np.maximum(1 - views.tables.sum(axis=2, keepdims=True), 0.0)
-    tables = np.concatenate([views.tables, silence], axis=2)
     if gold is None or votes_known is None:
-        return tables, views.balance
+        return views.tables, views.balance
     worth = _WORTH * float(moments.n_items)
     unseen = gold.classes[:, None] - votes_known.sum(axis=2)[:, :, None]
     counts = np.concatenate([votes_known, np.maximum(unseen, 0.0)], axis=2)
     items = worth * views.balance[:, None]
-    return (items * tables + counts) / (items + gold.classes[:, None]), gold.balance(views.balance, worth)
+    tables = (items * views.tables + counts) / (items + gold.classes[:, None])
+    return tables, gold.balance(views.balance, worth)

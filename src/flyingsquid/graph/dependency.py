@@ -26,7 +26,7 @@ from flyingsquid.graph.junction import (
 )
 from flyingsquid.graph.reading import (
     FORMAT,
-    HOPELESS_TASK_TREE,
+    WIDEST_COMPUTED,
     Edges,
     check_fields,
     read_count,
@@ -341,7 +341,7 @@ class DependencyGraph:
 
     @cached_property
     def _task_elimination(self) -> Elimination:
-        return narrowest(self._task_adjacency, HOPELESS_TASK_TREE)
+        return narrowest(self._task_adjacency, WIDEST_COMPUTED)
 
     @cached_property
     def _task_array(self) -> NDArray[np.intp]:

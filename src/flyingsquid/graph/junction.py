@@ -167,12 +167,14 @@ def narrowest(adjacency: Sequence[AbstractSet[int]], give_up: int | None = None)
     order = _sweep(adjacency, by_fill.width)
     if order is None:
         return by_fill
-    swept = _eliminate_in(order, adjacency)
+    swept = eliminate(adjacency, order=order)
     return swept if swept.width < by_fill.width else by_fill
 
 
-def eliminate(adjacency: Sequence[AbstractSet[int]], give_up: int | None = None) -> Elimination:
-    """Eliminate first the variable whose neighbors lack the fewest edges among themselves.
+def eliminate(
+    adjacency: Sequence[AbstractSet[int]], give_up: int | None = None, order: Sequence[int] | None = None
+) -> Elimination:
+    """Eliminate in a given order, or first the variable whose neighbors lack the fewest edges.
 
     Parameters
     ----------
@@ -195,23 +197,15 @@ def eliminate(adjacency: Sequence[AbstractSet[int]], give_up: int | None = None)
     Elimination(order=(0, 1, 2, 3), later=((1, 3), (2, 3), (3,), ()))
     """
     remaining = _Remaining(adjacency)
-    order: list[int] = []
+    done: list[int] = []
     later: list[tuple[int, ...]] = [()] * len(adjacency)
-    while len(order) < len(adjacency):
-        v = remaining.next()
+    while len(done) < len(adjacency):
+        v = remaining.next() if order is None else order[len(done)]
         later[v] = remaining.remove(v)
-        order.append(v)
+        done.append(v)
         if give_up is not None and len(later[v]) > give_up:
             break
-    return Elimination(tuple(order), tuple(later))
-
-
-def _eliminate_in(order: Sequence[int], adjacency: Sequence[AbstractSet[int]]) -> Elimination:
-    remaining = _Remaining(adjacency)
-    later: list[tuple[int, ...]] = [()] * len(adjacency)
-    for v in order:
-        later[v] = remaining.remove(v)
-    return Elimination(tuple(order), tuple(later))
+    return Elimination(tuple(done), tuple(later))
 
 
 def _sweep(adjacency: Sequence[AbstractSet[int]], widest: int) -> list[int] | None:

@@ -17,7 +17,7 @@ FIELDS = ("n_sources", "n_tasks", "source_task", "task_edges", "source_edges")
 
 MOST_SOURCES_IN_A_UNIT = 4
 WIDEST_TASK_TREE = 12
-HOPELESS_TASK_TREE = 4 * WIDEST_TASK_TREE  # beyond it the exact width is not computed
+WIDEST_COMPUTED = 4 * WIDEST_TASK_TREE  # beyond it the exact width is not computed
 # Every source and task is listed, so that a number in the wrong place would take all memory.
 _MOST = 10_000_000
 
@@ -140,7 +140,7 @@ def require_small_units(units: tuple[JunctionTree, ...], source_edges: Edges) ->
 def require_narrow(width: int) -> None:
     """Raise an error if too many tasks must be summed at once."""
     if width > WIDEST_TASK_TREE:
-        or_more = " or more" if width > HOPELESS_TASK_TREE else ""
+        or_more = " or more" if width > WIDEST_COMPUTED else ""
         raise GraphError(
             f"`task_edges` must have a treewidth of at most {WIDEST_TASK_TREE}; got {width}{or_more}, which "
             f"needs tables of 2^{width + 1} cells per item. Use a smaller grid, cut a large one into tiles, "

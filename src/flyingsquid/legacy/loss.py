@@ -9,11 +9,10 @@ import torch
 from numpy.typing import ArrayLike
 from torch import Tensor, nn
 
-from flyingsquid._values import format_value, option_error
+from flyingsquid._values import format_value, option_error, read_integer
 from flyingsquid.exceptions import VotesError
 from flyingsquid.legacy.arguments import Edges, options_for, read_balance, read_graph, read_triplets
 from flyingsquid.torch import LabelModelLoss, SoftCrossEntropy
-from flyingsquid.torch.label_model_loss import read_integer
 from flyingsquid.torch.soft_cross_entropy import require_logits
 
 

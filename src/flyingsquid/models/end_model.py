@@ -231,6 +231,9 @@ def _weight_name(end_model: Any) -> str:
     return "sample_weight"
 
 
+# ---------------------------------------------------------------------- training sets
+
+
 # Labels below this probability get no row: they would have almost no weight and cost as much as any other.
 _LEAST_WEIGHT = 1e-6
 _ROUNDING = 1e-6

@@ -128,6 +128,9 @@ def _facts(study: Study) -> str:
     )
 
 
+# ---------------------------------------------------------------------- summary and method
+
+
 _ALERT = ' class="alert"'
 
 

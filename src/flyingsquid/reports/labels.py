@@ -267,6 +267,9 @@ def _sample(study: Study, rng: np.random.Generator) -> tuple[LabelModel, Votes, 
     return model, part, None if study.items.gold is None else study.gold_labels(drawn)
 
 
+# ---------------------------------------------------------------------- single items
+
+
 _MOST_LISTED = 15
 _MOST_CONTRIBUTIONS = 14
 _MOST_FIELDS = 20

@@ -277,6 +277,9 @@ def _panel_cell(value: Scalar, spec: str) -> str:
     return "" if value is None else f"<bdi>{escape_name(str(value), 60)}</bdi>"
 
 
+# ---------------------------------------------------------------------- pairs of sources
+
+
 _MOST_PAIRS = 12
 
 

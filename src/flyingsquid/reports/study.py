@@ -33,52 +33,23 @@ _MOST_PAIRED = 32
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Study:
-    """Everything that the sections of a report read.
+    """Everything that the sections of a report read."""
 
-    Attributes
-    ----------
-    items : Items
-        Votes, posteriors, vote shares and gold labels of the task; posteriors are vote shares if there is no
-        model.
-    model : fitted model, or None
-    failure : str
-        Reason why there is no model; otherwise empty.
-    is_model_given : bool
-        Whether the model was passed rather than fitted here.
-    warnings : tuple of str
-        Warnings of the fit; a model from a file has none.
-    summary : dict of lists
-        Columns of ``fs.summarize`` for the sources of the task.
-    findings : Findings
-    comparison : Comparison with majority vote
-        Without a model, majority vote is compared with itself.
-    sources : tuple of int
-        Positions in the model of the sources of the task.
-    all_votes : Votes of all tasks
-    y : gold labels as they were passed
-    task : int or None
-    records : Records or None
-    ordered : bool
-        Whether the items are in chronological order.
-    features : array or sparse matrix of shape (n, d), or None
-        Features that are used for the labels, together with the votes.
-    """
-
-    items: Items
-    model: Any
-    failure: str
-    is_model_given: bool
-    warnings: tuple[str, ...]
-    summary: dict[str, list[Any]]
+    items: Items  # of the task; posteriors are vote shares if there is no model
+    model: Any  # fitted, or None
+    failure: str  # why there is no model; otherwise empty
+    is_model_given: bool  # whether the model was passed rather than fitted here
+    warnings: tuple[str, ...]  # of the fit; a model from a file has none
+    summary: dict[str, list[Any]]  # columns of ``fs.summarize`` for the sources of the task
     findings: Findings
-    comparison: Comparison
-    sources: tuple[int, ...]
-    all_votes: Votes
-    y: Any
+    comparison: Comparison  # with majority vote; without a model, of majority vote with itself
+    sources: tuple[int, ...]  # positions in the model of the sources of the task
+    all_votes: Votes  # of all tasks
+    y: Any  # gold labels as they were passed
     task: int | None
     records: Records | None
-    ordered: bool
-    features: Any = None
+    ordered: bool  # whether the items are in chronological order
+    features: Any = None  # (n, d), used for the labels together with the votes
 
     @property
     def votes(self) -> Votes:

@@ -182,6 +182,9 @@ def next_items(items: Items, view: View, limit: int) -> dict[str, Any]:
     return {"sources": sources, "items": show_items(items, view, positions)}
 
 
+# ---------------------------------------------------------------------- votes and labels after a change
+
+
 @dataclass(frozen=True, eq=False)
 class View:
     """Votes and labels after the same actions. Immutable."""

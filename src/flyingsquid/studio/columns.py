@@ -137,6 +137,9 @@ def with_gold(rows: NDArray[np.intp] | None, gold: dict[int, int]) -> NDArray[np
     return np.union1d(rows, np.fromiter(gold, np.intp, len(gold))).astype(np.intp)
 
 
+# ---------------------------------------------------------------------- votes of sources
+
+
 _KEPT_BYTES, _KEPT_MORE = 1 << 28, 20
 _WORKER_KINDS = (*PATTERN_KINDS, "function")
 

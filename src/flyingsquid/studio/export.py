@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import importlib.util
 import tempfile
+from collections.abc import Callable
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 
@@ -18,28 +18,15 @@ from flyingsquid.studio.columns import gold_labels
 from flyingsquid.studio.rules import write_code
 from flyingsquid.studio.workspace import Workspace
 
-_TYPES = {
-    "rules.py": "text/x-python; charset=utf-8",
-    "labels.csv": "text/csv; charset=utf-8",
-    "labels.parquet": "application/vnd.apache.parquet",
-    "model.fsq": "application/octet-stream",
-    "report.html": "text/html; charset=utf-8",
-    "project.json": "application/json",
-}
 _MOST_REPORTED = 100_000
 
 
 def list_exports(workspace: Workspace) -> list[str]:
     """Return the names that :func:`export` supports now."""
-    fitted = workspace.view.fit.model is not None
-    names = [
-        "rules.py",
-        *(["labels.csv", "labels.parquet", "model.fsq", "report.html"] * fitted),
-        "project.json",
-    ]
+    left_out = set() if workspace.view.fit.model is not None else set(_NEED_A_MODEL)
     if importlib.util.find_spec("pyarrow") is None:
-        names = [name for name in names if name != "labels.parquet"]
-    return names
+        left_out.add("labels.parquet")
+    return [name for name in _EXPORTS if name not in left_out]
 
 
 def export(workspace: Workspace, name: str) -> tuple[bytes, str]:
@@ -47,7 +34,8 @@ def export(workspace: Workspace, name: str) -> tuple[bytes, str]:
     if name not in list_exports(workspace):
         known = format_list(list_exports(workspace))
         raise option_error("name", f"one of {known}", name)
-    return _MAKERS[name](workspace, workspace.view), _TYPES[name]
+    make, media_type = _EXPORTS[name]
+    return make(workspace, workspace.view), media_type
 
 
 def _rules(workspace: Workspace, view: View) -> bytes:
@@ -64,7 +52,7 @@ def _rules(workspace: Workspace, view: View) -> bytes:
     return code.encode()
 
 
-def _labels(ending: str) -> Any:
+def _labels(ending: str) -> Callable[[Workspace, View], bytes]:
     def make(workspace: Workspace, view: View) -> bytes:
         fit = view.fit if view.fit.rows is None else view.fit_on(None)
         items = workspace.items
@@ -109,11 +97,13 @@ def _project(workspace: Workspace, _view: View) -> bytes:
     return workspace.project.to_json().encode()
 
 
-_MAKERS = {
-    "rules.py": _rules,
-    "labels.csv": _labels("csv"),
-    "labels.parquet": _labels("parquet"),
-    "model.fsq": _model,
-    "report.html": _report,
-    "project.json": _project,
+# How each file is made, and its media type.
+_EXPORTS: dict[str, tuple[Callable[[Workspace, View], bytes], str]] = {
+    "rules.py": (_rules, "text/x-python; charset=utf-8"),
+    "labels.csv": (_labels("csv"), "text/csv; charset=utf-8"),
+    "labels.parquet": (_labels("parquet"), "application/vnd.apache.parquet"),
+    "model.fsq": (_model, "application/octet-stream"),
+    "report.html": (_report, "text/html; charset=utf-8"),
+    "project.json": (_project, "application/json"),
 }
+_NEED_A_MODEL = ("labels.csv", "labels.parquet", "model.fsq", "report.html")

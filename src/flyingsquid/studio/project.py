@@ -13,12 +13,12 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
-from flyingsquid._values import format_list, format_value
+from flyingsquid._values import format_list, format_value, option_error
 from flyingsquid.exceptions import OptionError, VoteFileError
 from flyingsquid.files.inputs import located, open_input
 from flyingsquid.files.outputs import open_atomic
 from flyingsquid.files.text_tables import read_json
-from flyingsquid.studio.rules import describe, invalid, is_index, read_source
+from flyingsquid.studio.rules import describe, is_index, read_source
 
 FORMAT, VERSION = "flyingsquid studio project", 1
 MOST_CLASSES, MOST_SOURCES, MOST_ACTIONS = 100, 500, 1_000_000
@@ -57,14 +57,14 @@ class ProjectState:
         """
         kind = action.get("type")
         if not isinstance(kind, str) or kind not in _ACTIONS:
-            raise invalid("type", f"one of {format_list(list(_ACTIONS))}", kind)
+            raise option_error("type", f"one of {format_list(list(_ACTIONS))}", kind)
         return _ACTIONS[kind][0](self, action, n_items)
 
 
 def _entry(state: ProjectState, action: dict[str, Any]) -> SourceEntry:
     found = state.sources.get(str(action.get("id")))
     if found is None:
-        raise invalid("id", "the identifier of a source", action.get("id"))
+        raise option_error("id", "the identifier of a source", action.get("id"))
     return found
 
 
@@ -96,26 +96,26 @@ def _remove_source(state: ProjectState, action: dict[str, Any], _n: int) -> Proj
 def _set_enabled(state: ProjectState, action: dict[str, Any], _n: int) -> ProjectState:
     enabled = action.get("enabled")
     if not isinstance(enabled, bool):
-        raise invalid("enabled", "true or false", enabled)
+        raise option_error("enabled", "true or false", enabled)
     return _with(state, replace(_entry(state, action), enabled=enabled))
 
 
 def _set_gold(state: ProjectState, action: dict[str, Any], n_items: int) -> ProjectState:
     items, label = action.get("items"), action.get("label")
     if not isinstance(items, list) or not all(is_index(item, n_items) for item in items):
-        raise invalid("items", f"a list of positions from 0 to {n_items - 1}", items)
+        raise option_error("items", f"a list of positions from 0 to {n_items - 1}", items)
     if label is None:
         chosen = set(items)
         return replace(state, gold={item: k for item, k in state.gold.items() if item not in chosen})
     if not is_index(label, len(state.classes)):
-        raise invalid("label", "the position of a class, or null", label)
+        raise option_error("label", "the position of a class, or null", label)
     return replace(state, gold=state.gold | dict.fromkeys(items, label))
 
 
 def _reject_suggestion(state: ProjectState, action: dict[str, Any], _n: int) -> ProjectState:
     chosen = action.get("id")
     if not isinstance(chosen, str):
-        raise invalid("id", "the identifier of a suggestion", chosen)
+        raise option_error("id", "the identifier of a suggestion", chosen)
     return replace(state, rejected=state.rejected | {chosen})
 
 
@@ -124,18 +124,20 @@ def _set_classes(state: ProjectState, action: dict[str, Any], _n: int) -> Projec
     names = [name.strip() for name in given if isinstance(name, str)] if isinstance(given, list) else []
     different = len(set(names) - {""})
     if not isinstance(given, list) or not 2 <= different == len(given) <= MOST_CLASSES:
-        raise invalid("classes", f"2 to {MOST_CLASSES} different names", given)
+        raise option_error("classes", f"2 to {MOST_CLASSES} different names", given)
     used = {entry.source["label"] for entry in state.sources.values() if "label" in entry.source}
     used |= set(state.gold.values())
     if used and max(used) >= len(names):
-        raise invalid("classes", f"at least {max(used) + 1} names, which rules and gold labels use", names)
+        raise option_error(
+            "classes", f"at least {max(used) + 1} names, which rules and gold labels use", names
+        )
     return replace(state, classes=tuple(names))
 
 
 def _set_columns(state: ProjectState, action: dict[str, Any], _n: int) -> ProjectState:
     for name in ("text", "id"):
         if action.get(name) is not None and not isinstance(action[name], str):
-            raise invalid(name, "the name of a column", action[name])
+            raise option_error(name, "the name of a column", action[name])
     return replace(state, text=action.get("text", state.text), id=action.get("id", state.id))
 
 
@@ -157,7 +159,7 @@ def _require_storable(action: dict[str, Any]) -> None:
     fields = _ACTIONS[action["type"]][1]
     unknown = [name for name in action if name not in ("type", *fields)]
     if unknown:
-        raise invalid("type", f"an action with the fields {', '.join(fields)}", unknown[0])
+        raise option_error("type", f"an action with the fields {', '.join(fields)}", unknown[0])
     try:
         json.dumps(action, allow_nan=False, ensure_ascii=False).encode()
     except ValueError as error:

@@ -12,7 +12,7 @@ import re
 from collections.abc import Callable, Iterable, Sequence
 from typing import Any
 
-from flyingsquid._values import format_list, format_value
+from flyingsquid._values import format_list, option_error
 from flyingsquid.exceptions import OptionError
 from flyingsquid.labeling import LabelingFunction, keywords, regex
 
@@ -39,11 +39,6 @@ _DEFAULTS = {"whole_words": True, "ignore_case": True}
 _OPTIONAL = ("column", "name")
 
 
-def invalid(field: str, constraint: str, value: Any) -> OptionError:
-    """Return the error about a field of an action or of a description."""
-    return OptionError(f"`{field}` must be {constraint}; got {format_value(value)}.", parameter=field)
-
-
 # ---------------------------------------------------------------------- reading
 
 
@@ -62,11 +57,11 @@ def read_source(source: Any, n_classes: int, n_items: int) -> dict[str, Any]:
     """
     if not isinstance(source, dict) or source.get("kind") not in _FIELDS:
         kind = source.get("kind") if isinstance(source, dict) else source
-        raise invalid("kind", f"one of {format_list(list(_FIELDS))}", kind)
+        raise option_error("kind", f"one of {format_list(list(_FIELDS))}", kind)
     kind = str(source["kind"])
     unknown = next((name for name in source if name not in ("kind", *_FIELDS[kind])), None)
     if unknown is not None:
-        raise invalid("source", f"an object with the fields {', '.join(_FIELDS[kind])}", source)
+        raise option_error("source", f"an object with the fields {', '.join(_FIELDS[kind])}", source)
     found = {"kind": kind}
     for name in _FIELDS[kind]:
         value = source.get(name, _DEFAULTS.get(name))
@@ -98,7 +93,7 @@ def _checked(field: str, value: Any, n_classes: int, n_items: int) -> Any:
     else:
         valid, constraint = _is_string(value, longest), f"a string of 1 to {longest:,} characters"
     if not valid:
-        raise invalid(field, constraint, value)
+        raise option_error(field, constraint, value)
     return value
 
 

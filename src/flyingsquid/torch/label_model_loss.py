@@ -11,7 +11,7 @@ import torch
 from numpy.typing import ArrayLike, NDArray
 from torch import Tensor, nn
 
-from flyingsquid._values import format_count, option_error
+from flyingsquid._values import format_count, option_error, read_integer
 from flyingsquid.exceptions import (
     GraphError,
     IncompatibleError,
@@ -311,13 +311,6 @@ class LabelModelLoss(nn.Module):
                 f"{int(votes[row, source])} in row {row}, source {source}."
             )
         return votes
-
-
-def read_integer(name: str, value: Any, least: int) -> int:
-    """Return an integer option that is at least ``least``."""
-    if isinstance(value, bool) or not hasattr(value, "__index__") or int(value.__index__()) < least:
-        raise option_error(name, f"an integer >= {least}", value)
-    return int(value.__index__())
 
 
 def _read_graph(graph: Any, n_sources: int) -> DependencyGraph:

@@ -156,6 +156,9 @@ def _n_processes(group: Any) -> int:
     return int(distributed.get_world_size(group))
 
 
+# ---------------------------------------------------------------------- the label model
+
+
 # Items of random votes on which options are checked.
 _TRIAL_ROWS = 60
 

@@ -13,7 +13,7 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.sparse import issparse
 
-from flyingsquid._values import format_count, format_list, format_value, is_integer, is_null, option_error
+from flyingsquid._values import format_count, format_list, format_value, is_null, option_error, read_integer
 from flyingsquid.exceptions import OptionError, VotesError
 from flyingsquid.votes import frames
 from flyingsquid.votes.codes import ABSTAIN, Label, read_names, smallest_dtype
@@ -115,10 +115,9 @@ def score_bins(
     >>> edges
     {'a': [0.6], 'b': [3.0]}
     """
-    if not is_integer(n_bins) or n_bins < 2:
-        raise option_error("n_bins", "an integer >= 2", n_bins)
+    n_bins = read_integer("n_bins", n_bins, 2)
     columns, found = _read_columns(scores, names)
-    edges = [_even_edges(column, int(n_bins), _source(found, j)) for j, column in enumerate(columns)]
+    edges = [_even_edges(column, n_bins, _source(found, j)) for j, column in enumerate(columns)]
     return edges if found is None else dict(zip(found, edges, strict=True))
 
 

@@ -111,7 +111,7 @@ def _need(package: str) -> Any:
 
 def to_html(votes: Votes) -> str:
     """Return the first items as an HTML table, below a line that describes all votes."""
-    shown = votes.head(_MOST_ROWS).of_sources(range(min(_MOST_COLUMNS, votes.n_sources)))
+    shown = votes[:_MOST_ROWS].of_sources(range(min(_MOST_COLUMNS, votes.n_sources)))
     ids = range(shown.n_items) if shown.items is None else shown.items.tolist()
     head = "".join(f"<th>{html.escape(name)}</th>" for name in shown.source_names)
     rows = zip(*_columns(shown, None).values(), strict=True)

@@ -221,11 +221,8 @@ class Votes:
     ) -> Votes:
         """Return votes from parts that were checked before, without checking every code again."""
         votes = object.__new__(cls)
-        object.__setattr__(votes, "codes", codes)
-        object.__setattr__(votes, "classes", classes)
-        object.__setattr__(votes, "names", names)
-        object.__setattr__(votes, "items", items)
-        object.__setattr__(votes, "structure", structure)
+        for name, value in zip(cls.__slots__, (codes, classes, names, items, structure), strict=True):
+            object.__setattr__(votes, name, value)
         return votes
 
     @classmethod
@@ -580,10 +577,6 @@ class Votes:
         """Return a ``polars.DataFrame`` with one column per source, and item identifiers in column ``id``."""
         return views.to_polars(self)
 
-    def head(self, n: int = 5) -> Votes:
-        """Return the votes on the first ``n`` items."""
-        return self[:n]
-
     def _repr_html_(self) -> str:
         return views.to_html(self)
 
@@ -595,7 +588,7 @@ class Votes:
         """Return the votes with the structure of their sources: judge, order, repeat, prompt and model.
 
         Answers of one judge in another order, or repeated, are not independent votes. ``LabelModel().fit``
-        combines them, and :func:`flyingsquid.analysis.replicates` compares them.
+        combines them, and :func:`flyingsquid.analysis.panel_report` compares them.
 
         Parameters
         ----------
