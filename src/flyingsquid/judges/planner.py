@@ -13,12 +13,12 @@ import numpy as np
 from numpy.typing import NDArray
 
 from flyingsquid.estimation.dependence import find_dependence
+from flyingsquid.estimation.factors import fit_logistic
 from flyingsquid.fits.base import Fit
 from flyingsquid.judges.policy import (
     Array,
     Mask,
     choose_judges,
-    fit_losses,
     loss_features,
     settled_score,
     spread_items,
@@ -251,7 +251,7 @@ class Planner:
             return
         n_asked = np.minimum(np.arange(errors.shape[1]) + 1, n_judges[:, None])
         features = loss_features(errors, n_asked, n_judges[:, None] - n_asked)
-        self._losses = fit_losses(features[is_stage], losses[is_stage])
+        self._losses = fit_logistic(features[is_stage], losses[is_stage], np.zeros(4), np.ones(4))
         # Pilot items lose nothing, so the others may lose more on average.
         tolerance = _LOSS_SHARE * (1 - self._stop_at) * len(codes) / max(1, len(codes) - len(pilot))
         self._settled = settled_score(features @ self._losses, is_stage, tolerance)

@@ -27,7 +27,6 @@ _TINY = 1e-12
 # Thresholds that are compared, evenly spaced among the scores of the pilot.
 _THRESHOLDS = 100
 _LEAST_ERROR = 1e-4
-_NEWTON_STEPS, _TOLERANCE = 50, 1e-8
 
 
 def pilot_size(n_items: int) -> int:
@@ -177,26 +176,6 @@ def loss_features(errors: Array, n_asked: NDArray[Any], n_left: NDArray[Any]) ->
     clipped = np.clip(errors, _LEAST_ERROR, 1 - _LEAST_ERROR)
     odds = np.log1p(-clipped) - np.log(clipped)
     return np.stack([np.ones_like(odds), odds, np.log1p(n_asked), np.log1p(n_left)], axis=-1)
-
-
-def fit_losses(features: Array, losses: Array) -> Array:
-    """Return the coefficients (4,) of a logistic regression for losses in [0, 1], with a ridge penalty.
-
-    >>> features = loss_features(np.array([0.4, 0.4, 0.01, 0.01]), np.ones(4), np.ones(4))
-    >>> coefficients = fit_losses(features, np.array([1.0, 0.0, 0.0, 0.0]))
-    >>> (features @ coefficients).round(1)
-    array([-0.3, -0.3, -2.6, -2.6])
-    """
-    coefficients = np.zeros(features.shape[-1])
-    for _ in range(_NEWTON_STEPS):
-        expected = expit(features @ coefficients)
-        slope = features.T @ (losses - expected) - coefficients
-        curvature = (features * (expected * (1 - expected))[:, None]).T @ features + np.eye(len(slope))
-        step = np.linalg.solve(curvature, slope)
-        coefficients += step
-        if np.abs(step).max() < _TOLERANCE:
-            break
-    return coefficients
 
 
 def settled_score(scores: Array, is_stage: Mask, tolerance: float) -> float:
