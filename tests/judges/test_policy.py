@@ -56,7 +56,7 @@ def test_the_best_judge_per_cost_is_chosen_by_enumeration():
     posterior, costs = rng.dirichlet(np.ones(3), 40), rng.uniform(0.5, 3, 6)
     can_ask, rates = rng.random((40, 6)) < 0.6, rng.uniform(0.3, 1, 6)
     can_ask[0] = False
-    judges, values = choose_judges(posterior, tables, can_ask, costs=costs, answer_rates=rates)
+    judges, values = choose_judges(posterior, tables, can_ask, costs=costs / rates)
     assert judges[0] == -1
     assert values[0] == 0
     for i in range(1, 40):

@@ -45,7 +45,7 @@ _LOSS_SHARE = 0.1
 _MIN_PILOT_VOTES = 20
 # Judges that share at least this much evidence are near-copies, as in the label model.
 _COPIES = 0.9
-# Pseudo-calls with and without a vote in the estimated answer rate of a judge.
+# Pseudo-calls with and without a vote in the estimated share of calls of a judge that return a vote.
 _PRIOR_CALLS = (1.0, 0.1)
 
 OUTCOMES = ("pilot", "certain", "settled", "all asked", "out of budget")
@@ -104,14 +104,13 @@ class Planner:
         pilot: int,
         gold: NDArray[np.int64] | None,
     ) -> None:
-        n, m = available.shape
+        n = len(available)
         self.classes, self.available, self.budget, self.costs = classes, available, budget, costs
         self._names, self._gold, self._stop_at = names, gold, stop_at
         self.outcomes = np.full(n, _OPEN, np.int8)
         self.posterior = np.full((n, len(classes)), 1 / len(classes))
         self._can_stop = stop_at < 1 or budget < np.inf
         self._pilot = spread_items(n, pilot if self._can_stop else n)
-        self._model = _Model(None, len(classes), np.full((m, len(classes), len(classes)), 1 / len(classes)))
         self._shared: Array | None = None
         self._is_tested = False
         self._losses = np.zeros(4)
@@ -169,8 +168,7 @@ class Planner:
             self.posterior[is_open],
             self._model.tables,
             can_ask,
-            costs=self.costs,
-            answer_rates=self._answer_rates(codes),
+            costs=self._costs_of_votes(codes),
             asked=~to_ask[is_open],
             shared=self._shared,
             items=is_open,
@@ -260,15 +258,14 @@ class Planner:
         """Return the posterior of complete items after each call, and whether no judge is left."""
         seen = np.where(self.available[items], NOT_ASKED, ABSTAIN).astype(codes.dtype)
         posterior, stages = model.posterior(seen), []
-        rates = self._answer_rates(codes)
+        costs = self._costs_of_votes(codes)
         to_ask = self.available[items].copy()
         while to_ask.any():
             judges, _ = choose_judges(
                 posterior,
                 model.tables,
                 to_ask,
-                costs=self.costs,
-                answer_rates=rates,
+                costs=costs,
                 asked=~to_ask,
                 shared=self._shared,
                 items=items,
@@ -291,9 +288,8 @@ class Planner:
         self.outcomes[stops] = np.where(is_certain, _CERTAIN, _SETTLED)[stops]
         self.outcomes[(self.outcomes == _OPEN) & (n_left == 0)] = _ALL_ASKED
 
-    def _answer_rates(self, codes: Codes) -> Array:
-        """Return the share of the calls of each judge that return a vote, shape (m,)."""
+    def _costs_of_votes(self, codes: Codes) -> Array:
+        """Return the cost of a vote of each judge, shape (m,); calls without a vote cost as much."""
         with_vote, without = _PRIOR_CALLS
-        n_votes = (codes >= 0).sum(axis=0)
-        n_calls = ((codes != NOT_ASKED) & self.available).sum(axis=0)
-        return np.asarray((n_votes + with_vote) / (n_calls + with_vote + without))
+        n_calls = ((codes != NOT_ASKED) & self.available).sum(axis=0) + with_vote + without
+        return np.asarray(self.costs * n_calls / ((codes >= 0).sum(axis=0) + with_vote))

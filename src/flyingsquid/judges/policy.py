@@ -90,7 +90,6 @@ def choose_judges(
     can_ask: Mask,
     *,
     costs: Array,
-    answer_rates: Array | None = None,
     asked: Mask | None = None,
     shared: Array | None = None,
     items: NDArray[np.intp] | None = None,
@@ -105,8 +104,7 @@ def choose_judges(
     tables : array of shape (m, K, K)
     can_ask : mask of shape (n, m)
     costs : array of shape (m,)
-    answer_rates : array of shape (m,), optional
-        Share of the calls of each judge that return a vote. Default: 1.
+        Cost of one vote of each judge.
     asked : mask of shape (n, m), optional
         Judges that were asked about the item, needed with ``shared``.
     shared : array of shape (m, m), optional
@@ -125,12 +123,11 @@ def choose_judges(
     """
     n, m = can_ask.shape
     chosen, values = np.full(n, -1, np.intp), np.zeros(n)
-    rates = np.ones(m) if answer_rates is None else answer_rates
     related = np.empty(0, np.intp) if shared is None else np.flatnonzero(shared.any(axis=0))
     step = max(1, _CHUNK_CELLS // (m * tables.shape[1]))
     for start in range(0, n, step):
         part = slice(start, start + step)
-        value = information(posterior[part], tables) * (rates / costs)
+        value = information(posterior[part], tables) / costs
         if shared is not None and asked is not None and len(related):
             value[:, related] /= 1 + asked[part][:, related] @ shared[np.ix_(related, related)]
         value = np.where(can_ask[part], value, -1.0)
