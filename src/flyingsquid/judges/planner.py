@@ -234,33 +234,29 @@ class Planner:
         pilot, self._settled = self._pilot, -np.inf
         if len(pilot) < 2 * _FOLDS:
             return
-        final = self._model.posterior(codes[pilot])
-        n_judges = self.available[pilot].sum(axis=1)
-        errors, losses = np.zeros((2, len(pilot), int(n_judges.max())))
-        is_stage = np.zeros(errors.shape, np.bool_)
+        n_judges = self.available[pilot].sum(axis=1, keepdims=True)
+        n_asked = np.minimum(np.arange(n_judges.max()) + 1, n_judges)
+        is_stage = n_asked < n_judges
+        if not is_stage.any():
+            return
+        final, (errors, losses) = self._model.posterior(codes[pilot]), np.zeros((2, *is_stage.shape))
         for fold in range(_FOLDS):
             part = np.arange(fold, len(pilot), _FOLDS)
             model = self._fit(codes, np.delete(np.arange(len(codes)), pilot[part]))
-            for stage, (posterior, is_last) in enumerate(self._replay(model, codes, pilot[part])):
+            for stage, posterior in enumerate(self._replay(model, codes, pilot[part])):
                 errors[part, stage] = 1 - posterior.max(axis=1)
                 losses[part, stage] = final[part].max(axis=1) - final[part, posterior.argmax(axis=1)]
-                is_stage[part, stage] = ~is_last
-        if not is_stage.any():
-            return
-        n_asked = np.minimum(np.arange(errors.shape[1]) + 1, n_judges[:, None])
-        features = loss_features(errors, n_asked, n_judges[:, None] - n_asked)
+        features = loss_features(errors, n_asked, n_judges - n_asked)
         self._losses = fit_logistic(features[is_stage], losses[is_stage], np.zeros(4), np.ones(4))
         # Pilot items lose nothing, so the others may lose more on average.
         tolerance = _LOSS_SHARE * (1 - self._stop_at) * len(codes) / max(1, len(codes) - len(pilot))
         self._settled = settled_score(features @ self._losses, is_stage, tolerance)
 
-    def _replay(self, model: _Model, codes: Codes, items: NDArray[np.intp]) -> list[tuple[Array, Mask]]:
-        """Return the posterior of complete items after each call, and whether no judge is left."""
+    def _replay(self, model: _Model, codes: Codes, items: NDArray[np.intp]) -> Iterator[Array]:
+        """Yield the posterior of complete items after each call."""
         seen = np.where(self.available[items], NOT_ASKED, ABSTAIN).astype(codes.dtype)
-        posterior, stages = model.posterior(seen), []
-        costs = self._costs_of_votes(codes)
-        to_ask = self.available[items].copy()
-        while to_ask.any():
+        posterior, costs = model.posterior(seen), self._costs_of_votes(codes)
+        while (to_ask := seen == NOT_ASKED).any():
             judges, _ = choose_judges(
                 posterior,
                 model.tables,
@@ -271,11 +267,9 @@ class Planner:
                 items=items,
             )
             at = np.flatnonzero(judges >= 0)
-            to_ask[at, judges[at]] = False
             seen[at, judges[at]] = codes[items[at], judges[at]]
             posterior = model.posterior(seen)
-            stages.append((posterior, np.asarray(~to_ask.any(axis=1))))
-        return stages
+            yield posterior
 
     # ------------------------------------------------------------------ decisions
 
