@@ -6,7 +6,6 @@ from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy.special import expit
 
 Array = NDArray[np.float64]
 Mask = NDArray[np.bool_]
@@ -198,7 +197,7 @@ def settled_score(scores: Array, is_stage: Mask, tolerance: float) -> float:
     """
     candidates = np.unique(scores[is_stage])[::-1]
     some = np.unique(np.linspace(0, len(candidates) - 1, min(len(candidates), _THRESHOLDS)).astype(np.intp))
-    expected = expit(scores)
+    expected = (1 + np.tanh(scores / 2)) / 2  # the logistic function, without overflow
     for threshold in candidates[some]:
         stops = is_stage & (scores <= threshold)
         first = expected[np.arange(len(stops)), stops.argmax(axis=1)]
