@@ -229,7 +229,10 @@ PANELS: dict[str, Callable[[np.random.Generator, Array], Array]] = {
 
 
 def measure_levels(n_items: int, draws: int) -> dict[str, dict[str, float]]:
-    """Return accuracies on simulated panels of five judges and five levels, even and skewed."""
+    """Return accuracies and coverage on simulated panels of five judges and five levels, even and skewed.
+
+    Coverage is how often 95% intervals contain the level, moved to mean and spread of the estimated truth.
+    """
     rng, found = np.random.default_rng(0), {}
     for name, simulate in PANELS.items():
         rows = []
@@ -238,15 +241,20 @@ def measure_levels(n_items: int, draws: int) -> dict[str, dict[str, float]]:
             truth = rng.choice(LEVELS, n_items, p=shares).astype(float)
             scores = simulate(rng, truth)
             votes = fs.Votes.from_classes(scores.astype(int), classes=LEVELS.tolist())
+            model = fs.ScoreModel().fit(scores)
+            low, high = model.predict_interval(scores).T
+            moved = model.center_ + model.spread_ * (truth - truth.mean()) / truth.std()
             rows.append(
                 [
                     np.mean(np.median(scores, axis=1) == truth),
                     np.mean(np.rint(scores.mean(axis=1)) == truth),
                     np.mean(fs.LabelModel().fit(votes).predict(votes) == truth),
-                    np.mean(fs.ScoreModel().fit(scores).predict_class(scores, LEVELS.tolist()) == truth),
+                    np.mean(model.predict_class(scores, LEVELS.tolist()) == truth),
+                    np.mean((low <= moved) & (moved <= high)),
+                    np.mean((low <= truth) & (truth <= high)),
                 ]
             )
-        names = ("median", "rounded mean", "LabelModel", "ScoreModel")
+        names = ("median", "rounded mean", "LabelModel", "ScoreModel", "coverage", "of the level")
         found[name] = dict(zip(names, np.mean(rows, axis=0).tolist(), strict=True))
     return found
 
@@ -362,13 +370,19 @@ returns for the chosen answers.
 LEVELS_TEXT = """## Ordinal scales
 
 Simulated panels of five judges who give one to five stars to 1,000 items; levels are balanced in
-half of the draws and imbalanced in the other half. Accuracy in percent.
+half of the draws and imbalanced in the other half. Accuracy in percent. Coverage: how often the 95% intervals
+of `predict_interval` contain the level, moved to mean and spread of the estimated truth; and how often they
+contain the level itself.
 
 {table}
 
 `predict_class` is above the median if errors respect the order of levels. If a judge either knows the
 level or picks any level at random, the order is meaningless: treat the levels as classes and use
 `LabelModel`.
+
+Estimated true scores are on the common scale of the judges. Scores cannot exceed the ends of the scale, so
+their means are closer to the middle than the levels, and intervals miss levels at the ends. If you know the
+levels, use `predict_proba`, which takes the ends into account.
 """
 COVERAGE_TEXT = """## Intervals
 

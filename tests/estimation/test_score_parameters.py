@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from flyingsquid.estimation.scores import Triplets, TruthScale, fit_scores
+from flyingsquid.estimation.scores import Triplets, TruthScale, fit_scores, variance_of
 from flyingsquid.exceptions import NotIdentifiableError
 from flyingsquid.moments.scores import ScoreMoments
 
@@ -153,3 +153,20 @@ def test_contradicting_triplets_mean_equal_sources():
     triplets = Triplets(correlations, np.full((3, 3), 50))
     assert triplets.equal
     np.testing.assert_allclose(triplets.squares, 0.3)
+
+
+@pytest.mark.parametrize("coverage", [[1.0] * 4, [0.8] * 4, [0.9, 0.4, 0.7, 1.0]])
+def test_variance_of_a_function_of_covariances_with_missing_scores(coverage):
+    """Against 1,000 samples; with errors of pairs that cancel if all items have all scores."""
+    rng = np.random.default_rng(0)
+    loadings = np.array([0.95, 0.8, 0.6, 0.4])
+    gradient = np.array([[0.3, 1, -1, -0.5], [1, 0, 1, -0.5], [-1, 1, 0, 1], [-0.5, -0.5, 1, -0.2]])
+    found, expected = [], []
+    for _ in range(1_000):
+        truth, noise = rng.normal(size=(400, 1)), rng.normal(size=(400, 4))
+        scores = loadings * truth + np.sqrt(1 - loadings**2) * noise
+        scores[rng.random(scores.shape) > coverage] = np.nan
+        moments = ScoreMoments.of(scores[:, :, None])
+        found.append((gradient * moments.covariances()).sum())
+        expected.append(variance_of(gradient, loadings, moments.pairs, 0.0))
+    assert np.var(found) == pytest.approx(np.mean(expected), rel=0.15)

@@ -9,9 +9,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from flyingsquid.estimation.factors import fit_logistic
 from flyingsquid.judges.policy import (
     choose_judges,
-    fit_losses,
     information,
     loss_features,
     pilot_size,
@@ -56,7 +56,7 @@ def test_the_best_judge_per_cost_is_chosen_by_enumeration():
     posterior, costs = rng.dirichlet(np.ones(3), 40), rng.uniform(0.5, 3, 6)
     can_ask, rates = rng.random((40, 6)) < 0.6, rng.uniform(0.3, 1, 6)
     can_ask[0] = False
-    judges, values = choose_judges(posterior, tables, can_ask, costs=costs, answer_rates=rates)
+    judges, values = choose_judges(posterior, tables, can_ask, costs=costs / rates)
     assert judges[0] == -1
     assert values[0] == 0
     for i in range(1, 40):
@@ -154,5 +154,5 @@ def test_changes_are_predicted_from_error_and_number_of_judges():
     features = loss_features(errors, n_asked, rng.integers(1, 10, 20_000))
     truth = np.array([-1.0, -0.8, -0.5, 0.7])
     changed = rng.random(20_000) < 1 / (1 + np.exp(-features @ truth))
-    np.testing.assert_allclose(fit_losses(features, changed), truth, atol=0.25)
+    np.testing.assert_allclose(fit_logistic(features, changed, np.zeros(4), np.ones(4)), truth, atol=0.25)
     assert np.isfinite(loss_features(np.array([0.0, 1.0]), np.ones(2), np.zeros(2))).all()

@@ -217,12 +217,12 @@ def direction_by_gold(
     mean = np.append(_PRIOR_STRENGTH * start / size if size > 0 else np.zeros(len(start)), 0.0)
     precision = np.append(np.full(len(start), _PRIOR_SCALE**-2), _PRIOR_INTERCEPT**-2)
     features = np.column_stack([scores / spread, np.ones(len(scores))])
-    signs = 2.0 * np.asarray(gold) - 1
-    found = _penalized(features, signs, share, mean, precision)
-    left_out = np.empty(len(signs))
-    for i in range(len(signs)):
-        others = np.where(np.arange(len(signs)) == i, 0.0, share)
-        left_out[i] = features[i] @ _penalized(features, signs, others, mean, precision)
+    targets = np.asarray(gold, np.float64)
+    found = fit_logistic(features, targets, mean, precision, share)
+    left_out = np.empty(len(targets))
+    for i in range(len(targets)):
+        others = np.where(np.arange(len(targets)) == i, 0.0, share)
+        left_out[i] = features[i] @ fit_logistic(features, targets, mean, precision, others)
     return Direction(found[:-1] / spread, float(found[-1]), left_out)
 
 
@@ -246,14 +246,33 @@ def informative_items(scores: Array, is_labeled: NDArray[np.bool_], n: int) -> N
     return np.array(chosen, np.intp)
 
 
-def _penalized(features: Array, signs: Array, share: Array, mean: Array, precision: Array) -> Array:
-    """Return coefficients of a logistic regression with a normal prior, by Newton's method."""
-    found = mean.copy()
+def fit_logistic(
+    features: Array, targets: Array, mean: Array, precision: Array, weights: Array | None = None
+) -> Array:
+    """Return coefficients of a logistic regression with a normal prior, by Newton's method.
+
+    Parameters
+    ----------
+    features : array of shape (n, p)
+    targets : array of shape (n,)
+        Probabilities in [0, 1].
+    mean, precision : arrays of shape (p,)
+        Mean and inverse variance of the prior.
+    weights : array of shape (n,), optional
+
+    Examples
+    --------
+    >>> features = np.array([[1.0, 0.0], [1.0, 0.0], [1.0, 4.0], [1.0, 4.0]])
+    >>> found = fit_logistic(features, np.array([1.0, 0.0, 0.0, 0.0]), np.zeros(2), np.ones(2))
+    >>> (features @ found).round(1)
+    array([-0.1, -0.1, -2.5, -2.5])
+    """
+    share, found = np.ones(len(targets)) if weights is None else weights, mean.copy()
     for _ in range(100):
-        wrong = expit(-signs * (features @ found))
-        gradient = features.T @ (share * signs * wrong) - precision * (found - mean)
-        curvature = (features * (share * wrong * (1 - wrong))[:, None]).T @ features + np.diag(precision)
-        step = np.linalg.solve(curvature, gradient)
+        expected = expit(features @ found)
+        gradient = features.T @ (share * (targets - expected)) - precision * (found - mean)
+        curvature = (features * (share * expected * (1 - expected))[:, None]).T @ features
+        step = np.linalg.solve(curvature + np.diag(precision), gradient)
         step *= min(1.0, 2.0 / max(float(np.abs(step).max()), 1e-12))  # long steps may overshoot
         found = found + step
         if np.abs(step).max() < 1e-10:

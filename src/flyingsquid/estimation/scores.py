@@ -254,14 +254,26 @@ def variance_of(gradient: Array, loadings: Array, pairs: NDArray[np.int64], misf
     """Return the variance of a function of the covariances with this gradient.
 
     Covariances of n Gaussian vectors are those of a Wishart distribution: a sum of g_jk s_jk has the variance
-    2 tr(G Σ G Σ) / n. The misfit of the model is added as an error of every pair. Time O(m²).
+    2 tr(G Σ G Σ) / n. If scores are missing independently, the covariance of s_jk and s_lm is divided by the
+    number of items n, by that of each source in both pairs instead of n, and by n_jk for one pair. The misfit
+    of the model is added as an error of every pair. Time O(m²).
     """
-    g = np.where(pairs > 0, gradient / np.sqrt(np.maximum(pairs, 1)), 0.0)
+    counts = np.maximum(np.diagonal(pairs), 1)
+    between = np.where((pairs > 0) & ~np.eye(len(pairs), dtype=bool), gradient, 0.0)
+    own = np.diagonal(gradient)
+    other = np.where(between != 0, pairs, 0)
+    n = float((counts @ (other > 0) @ counts) / other.sum()) if other.any() else float(counts.max())
+    fewer = np.maximum(n / counts - 1, 0.0)
     noise = 1 - loadings**2
+    g = between + np.diag(own)
     moved = g @ loadings
     trace = (loadings @ moved) ** 2 + 2 * (moved**2 @ noise) + noise @ (g**2) @ noise
-    between = (gradient**2).sum() - (np.diagonal(gradient) ** 2).sum()
-    return float(2 * trace + 2 * misfit**2 * between)
+    with_own = loadings * (between @ loadings)
+    trace += 2 * fewer @ ((between @ loadings) ** 2 + between**2 @ noise + with_own**2)
+    trace += fewer @ (own**2 + 4 * own * with_own)
+    same = np.where(other > 0, n / np.maximum(pairs, 1) - 1 - fewer - fewer[:, None], 0.0)
+    trace += (between**2 * same * (1 + np.outer(loadings, loadings) ** 2)).sum()
+    return float(2 * max(trace, 0.0) / n + 2 * misfit**2 * (between**2).sum())
 
 
 def _split_noise(moments: ScoreMoments, spreads: Array, loadings: Array) -> tuple[Array, Array, Array]:

@@ -13,12 +13,12 @@ import numpy as np
 from numpy.typing import NDArray
 
 from flyingsquid.estimation.dependence import find_dependence
+from flyingsquid.estimation.factors import fit_logistic
 from flyingsquid.fits.base import Fit
 from flyingsquid.judges.policy import (
     Array,
     Mask,
     choose_judges,
-    fit_losses,
     loss_features,
     settled_score,
     spread_items,
@@ -45,7 +45,7 @@ _LOSS_SHARE = 0.1
 _MIN_PILOT_VOTES = 20
 # Judges that share at least this much evidence are near-copies, as in the label model.
 _COPIES = 0.9
-# Pseudo-calls with and without a vote in the estimated answer rate of a judge.
+# Pseudo-calls with and without a vote in the estimated share of calls of a judge that return a vote.
 _PRIOR_CALLS = (1.0, 0.1)
 
 OUTCOMES = ("pilot", "certain", "settled", "all asked", "out of budget")
@@ -104,14 +104,13 @@ class Planner:
         pilot: int,
         gold: NDArray[np.int64] | None,
     ) -> None:
-        n, m = available.shape
+        n = len(available)
         self.classes, self.available, self.budget, self.costs = classes, available, budget, costs
         self._names, self._gold, self._stop_at = names, gold, stop_at
         self.outcomes = np.full(n, _OPEN, np.int8)
         self.posterior = np.full((n, len(classes)), 1 / len(classes))
         self._can_stop = stop_at < 1 or budget < np.inf
         self._pilot = spread_items(n, pilot if self._can_stop else n)
-        self._model = _Model(None, len(classes), np.full((m, len(classes), len(classes)), 1 / len(classes)))
         self._shared: Array | None = None
         self._is_tested = False
         self._losses = np.zeros(4)
@@ -169,8 +168,7 @@ class Planner:
             self.posterior[is_open],
             self._model.tables,
             can_ask,
-            costs=self.costs,
-            answer_rates=self._answer_rates(codes),
+            costs=self._costs_of_votes(codes),
             asked=~to_ask[is_open],
             shared=self._shared,
             items=is_open,
@@ -236,49 +234,42 @@ class Planner:
         pilot, self._settled = self._pilot, -np.inf
         if len(pilot) < 2 * _FOLDS:
             return
-        final = self._model.posterior(codes[pilot])
-        n_judges = self.available[pilot].sum(axis=1)
-        errors, losses = np.zeros((2, len(pilot), int(n_judges.max())))
-        is_stage = np.zeros(errors.shape, np.bool_)
+        n_judges = self.available[pilot].sum(axis=1, keepdims=True)
+        n_asked = np.minimum(np.arange(n_judges.max()) + 1, n_judges)
+        is_stage = n_asked < n_judges
+        if not is_stage.any():
+            return
+        final, (errors, losses) = self._model.posterior(codes[pilot]), np.zeros((2, *is_stage.shape))
         for fold in range(_FOLDS):
             part = np.arange(fold, len(pilot), _FOLDS)
             model = self._fit(codes, np.delete(np.arange(len(codes)), pilot[part]))
-            for stage, (posterior, is_last) in enumerate(self._replay(model, codes, pilot[part])):
+            for stage, posterior in enumerate(self._replay(model, codes, pilot[part])):
                 errors[part, stage] = 1 - posterior.max(axis=1)
                 losses[part, stage] = final[part].max(axis=1) - final[part, posterior.argmax(axis=1)]
-                is_stage[part, stage] = ~is_last
-        if not is_stage.any():
-            return
-        n_asked = np.minimum(np.arange(errors.shape[1]) + 1, n_judges[:, None])
-        features = loss_features(errors, n_asked, n_judges[:, None] - n_asked)
-        self._losses = fit_losses(features[is_stage], losses[is_stage])
+        features = loss_features(errors, n_asked, n_judges - n_asked)
+        self._losses = fit_logistic(features[is_stage], losses[is_stage], np.zeros(4), np.ones(4))
         # Pilot items lose nothing, so the others may lose more on average.
         tolerance = _LOSS_SHARE * (1 - self._stop_at) * len(codes) / max(1, len(codes) - len(pilot))
         self._settled = settled_score(features @ self._losses, is_stage, tolerance)
 
-    def _replay(self, model: _Model, codes: Codes, items: NDArray[np.intp]) -> list[tuple[Array, Mask]]:
-        """Return the posterior of complete items after each call, and whether no judge is left."""
+    def _replay(self, model: _Model, codes: Codes, items: NDArray[np.intp]) -> Iterator[Array]:
+        """Yield the posterior of complete items after each call."""
         seen = np.where(self.available[items], NOT_ASKED, ABSTAIN).astype(codes.dtype)
-        posterior, stages = model.posterior(seen), []
-        rates = self._answer_rates(codes)
-        to_ask = self.available[items].copy()
-        while to_ask.any():
+        posterior, costs = model.posterior(seen), self._costs_of_votes(codes)
+        while (to_ask := seen == NOT_ASKED).any():
             judges, _ = choose_judges(
                 posterior,
                 model.tables,
                 to_ask,
-                costs=self.costs,
-                answer_rates=rates,
+                costs=costs,
                 asked=~to_ask,
                 shared=self._shared,
                 items=items,
             )
             at = np.flatnonzero(judges >= 0)
-            to_ask[at, judges[at]] = False
             seen[at, judges[at]] = codes[items[at], judges[at]]
             posterior = model.posterior(seen)
-            stages.append((posterior, np.asarray(~to_ask.any(axis=1))))
-        return stages
+            yield posterior
 
     # ------------------------------------------------------------------ decisions
 
@@ -291,9 +282,8 @@ class Planner:
         self.outcomes[stops] = np.where(is_certain, _CERTAIN, _SETTLED)[stops]
         self.outcomes[(self.outcomes == _OPEN) & (n_left == 0)] = _ALL_ASKED
 
-    def _answer_rates(self, codes: Codes) -> Array:
-        """Return the share of the calls of each judge that return a vote, shape (m,)."""
+    def _costs_of_votes(self, codes: Codes) -> Array:
+        """Return the cost of a vote of each judge, shape (m,); calls without a vote cost as much."""
         with_vote, without = _PRIOR_CALLS
-        n_votes = (codes >= 0).sum(axis=0)
-        n_calls = ((codes != NOT_ASKED) & self.available).sum(axis=0)
-        return np.asarray((n_votes + with_vote) / (n_calls + with_vote + without))
+        n_calls = ((codes != NOT_ASKED) & self.available).sum(axis=0) + with_vote + without
+        return np.asarray(self.costs * n_calls / ((codes >= 0).sum(axis=0) + with_vote))

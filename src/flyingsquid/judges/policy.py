@@ -6,7 +6,6 @@ from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy.special import expit
 
 Array = NDArray[np.float64]
 Mask = NDArray[np.bool_]
@@ -27,7 +26,6 @@ _TINY = 1e-12
 # Thresholds that are compared, evenly spaced among the scores of the pilot.
 _THRESHOLDS = 100
 _LEAST_ERROR = 1e-4
-_NEWTON_STEPS, _TOLERANCE = 50, 1e-8
 
 
 def pilot_size(n_items: int) -> int:
@@ -91,7 +89,6 @@ def choose_judges(
     can_ask: Mask,
     *,
     costs: Array,
-    answer_rates: Array | None = None,
     asked: Mask | None = None,
     shared: Array | None = None,
     items: NDArray[np.intp] | None = None,
@@ -106,8 +103,7 @@ def choose_judges(
     tables : array of shape (m, K, K)
     can_ask : mask of shape (n, m)
     costs : array of shape (m,)
-    answer_rates : array of shape (m,), optional
-        Share of the calls of each judge that return a vote. Default: 1.
+        Cost of one vote of each judge.
     asked : mask of shape (n, m), optional
         Judges that were asked about the item, needed with ``shared``.
     shared : array of shape (m, m), optional
@@ -126,12 +122,11 @@ def choose_judges(
     """
     n, m = can_ask.shape
     chosen, values = np.full(n, -1, np.intp), np.zeros(n)
-    rates = np.ones(m) if answer_rates is None else answer_rates
     related = np.empty(0, np.intp) if shared is None else np.flatnonzero(shared.any(axis=0))
     step = max(1, _CHUNK_CELLS // (m * tables.shape[1]))
     for start in range(0, n, step):
         part = slice(start, start + step)
-        value = information(posterior[part], tables) * (rates / costs)
+        value = information(posterior[part], tables) / costs
         if shared is not None and asked is not None and len(related):
             value[:, related] /= 1 + asked[part][:, related] @ shared[np.ix_(related, related)]
         value = np.where(can_ask[part], value, -1.0)
@@ -179,26 +174,6 @@ def loss_features(errors: Array, n_asked: NDArray[Any], n_left: NDArray[Any]) ->
     return np.stack([np.ones_like(odds), odds, np.log1p(n_asked), np.log1p(n_left)], axis=-1)
 
 
-def fit_losses(features: Array, losses: Array) -> Array:
-    """Return the coefficients (4,) of a logistic regression for losses in [0, 1], with a ridge penalty.
-
-    >>> features = loss_features(np.array([0.4, 0.4, 0.01, 0.01]), np.ones(4), np.ones(4))
-    >>> coefficients = fit_losses(features, np.array([1.0, 0.0, 0.0, 0.0]))
-    >>> (features @ coefficients).round(1)
-    array([-0.3, -0.3, -2.6, -2.6])
-    """
-    coefficients = np.zeros(features.shape[-1])
-    for _ in range(_NEWTON_STEPS):
-        expected = expit(features @ coefficients)
-        slope = features.T @ (losses - expected) - coefficients
-        curvature = (features * (expected * (1 - expected))[:, None]).T @ features + np.eye(len(slope))
-        step = np.linalg.solve(curvature, slope)
-        coefficients += step
-        if np.abs(step).max() < _TOLERANCE:
-            break
-    return coefficients
-
-
 def settled_score(scores: Array, is_stage: Mask, tolerance: float) -> float:
     """Return the largest score at which labels count as settled; minus infinity if there is none.
 
@@ -222,7 +197,7 @@ def settled_score(scores: Array, is_stage: Mask, tolerance: float) -> float:
     """
     candidates = np.unique(scores[is_stage])[::-1]
     some = np.unique(np.linspace(0, len(candidates) - 1, min(len(candidates), _THRESHOLDS)).astype(np.intp))
-    expected = expit(scores)
+    expected = (1 + np.tanh(scores / 2)) / 2  # the logistic function, without overflow
     for threshold in candidates[some]:
         stops = is_stage & (scores <= threshold)
         first = expected[np.arange(len(stops)), stops.argmax(axis=1)]
