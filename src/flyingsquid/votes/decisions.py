@@ -35,6 +35,8 @@ def is_tied(scores: NDArray[Any]) -> NDArray[np.bool_]:
     """
     if scores.shape[-1] > FEW_CLASSES:
         return np.asarray(best_classes(scores).sum(axis=-1) > 1)
+    if scores.shape[-1] == 2:
+        return np.asarray(np.abs(scores[..., 0] - scores[..., 1]) <= _TIE)
     # Class by class, because NumPy reduces a short axis twenty times as slowly.
     columns = np.moveaxis(scores, -1, 0)
     least = reduce(np.maximum, columns) - _TIE
