@@ -24,7 +24,11 @@ _TIE = 1e-9
 
 def best_classes(scores: NDArray[Any]) -> NDArray[np.bool_]:
     """Return whether each class has the highest score of its item, shape (..., K); several on a tie."""
-    return np.asarray(scores >= scores.max(axis=-1, keepdims=True) - _TIE)
+    if scores.shape[-1] > FEW_CLASSES:
+        return np.asarray(scores >= scores.max(axis=-1, keepdims=True) - _TIE)
+    # Class by class, because NumPy reduces a short axis twenty times as slowly.
+    least = reduce(np.maximum, np.moveaxis(scores, -1, 0)) - _TIE
+    return np.asarray(scores >= least[..., None])
 
 
 def is_tied(scores: NDArray[Any]) -> NDArray[np.bool_]:
@@ -33,14 +37,12 @@ def is_tied(scores: NDArray[Any]) -> NDArray[np.bool_]:
     >>> is_tied(np.array([[0.5, 0.5, 0.0], [0.2, 0.7, 0.1]]))
     array([ True, False])
     """
-    if scores.shape[-1] > FEW_CLASSES:
-        return np.asarray(best_classes(scores).sum(axis=-1) > 1)
     if scores.shape[-1] == 2:
         return np.asarray(np.abs(scores[..., 0] - scores[..., 1]) <= _TIE)
-    # Class by class, because NumPy reduces a short axis twenty times as slowly.
-    columns = np.moveaxis(scores, -1, 0)
-    least = reduce(np.maximum, columns) - _TIE
-    return np.asarray(sum((column >= least).view(np.int8) for column in columns) > 1)
+    best = best_classes(scores)
+    if scores.shape[-1] > FEW_CLASSES:
+        return np.asarray(best.sum(axis=-1) > 1)
+    return np.asarray(sum(np.moveaxis(best.view(np.int8), -1, 0)) > 1)
 
 
 def label_shares(scores: NDArray[Any]) -> NDArray[np.float64]:
