@@ -284,11 +284,10 @@ class _PooledRows:
     def result(self, votes: Votes) -> ChunkCounts:
         """Return the counts, for the classes and names of ``votes``."""
         present = np.flatnonzero(self._counts)
-        codes, times = all_patterns(votes.n_sources, votes.n_classes)[present], self._counts[present]
-        distinct, times = Votes(codes, votes.classes, votes.names), times.astype(np.int64)
+        codes = all_patterns(votes.n_sources, votes.n_classes)[present]
+        times = self._counts[present].astype(np.int64)
         counted = CountedRows(codes, times, votes.n_classes, self._counts)
-        moments = replace(Moments._count(distinct, None, times, counted), missing=self._missing)
+        moments = Moments._count(Votes(codes, votes.classes, votes.names), None, times, counted)
         most = most_rows(votes.n_sources)
-        return ChunkCounts(
-            moments, _bounded(codes, times, int(times.sum()), most, votes.classes, votes.names)
-        )
+        rows = _bounded(codes, times, int(times.sum()), most, votes.classes, votes.names)
+        return ChunkCounts(replace(moments, missing=self._missing), rows)
