@@ -21,7 +21,7 @@ from rich.table import Table
 
 import flyingsquid as fs
 from benchmarks.harness import alternate, machine, ratio, save
-from flyingsquid.files import LabelWriter, open_votes
+from flyingsquid.files import LabelWriter, VoteFile, open_votes
 
 FILES, GROUP, REPEATS = 10, 1_000_000, 2
 ACCURACIES = [0.9, 0.85, 0.8, 0.75, 0.75, 0.7, 0.7, 0.65, 0.65, 0.6]
@@ -55,13 +55,13 @@ def scan(folder: Path) -> int:
     )
 
 
-def fit(folder: Path, method: Literal["auto", "triplet"]) -> fs.LabelModel:
-    return fs.LabelModel(method=method).fit(fs.VoteChunks(open_votes(folder, item=False)))
+def fit(file: VoteFile, method: Literal["auto", "triplet"]) -> fs.LabelModel:
+    return fs.LabelModel(method=method).fit(fs.VoteChunks(file))
 
 
 def label(folder: Path, target: Path, method: Literal["auto", "triplet"]) -> None:
-    model = fit(folder, method)
-    file = open_votes(folder, item=False, classes=model.classes_)
+    file = open_votes(folder, item=False)
+    model = fit(file, method)
     with LabelWriter(target, classes=file.classes, overwrite=True) as out:
         for chunk in file:
             shares = model.predict_proba(chunk.votes, dtype=np.float32)
@@ -77,8 +77,8 @@ def measure(rows: int, tasks: Sequence[str] = tuple(GOALS)) -> dict[str, Any]:
         write(folder, rows)
         target = Path(name) / "labels.parquet"
         contenders: dict[str, Callable[[], Any]] = {
-            "fit": lambda: fit(folder, "triplet"),
-            "fit, auto": lambda: fit(folder, "auto"),
+            "fit": lambda: fit(open_votes(folder, item=False), "triplet"),
+            "fit, auto": lambda: fit(open_votes(folder, item=False), "auto"),
             "fit and labels": lambda: label(folder, target, "triplet"),
             "fit and labels, auto": lambda: label(folder, target, "auto"),
         }

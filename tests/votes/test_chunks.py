@@ -370,3 +370,13 @@ def test_which_intervals_many_classes_have_by_chunks(options, has_intervals):
     intervals = fs.LabelModel(**options).fit(fs.VoteChunks([votes])).accuracies_interval_
     assert np.isfinite(intervals).all() == has_intervals
     assert np.isnan(intervals).all() != has_intervals
+
+
+def test_chunks_of_few_possible_rows_are_counted_together():
+    """Two chunks have many items per possible row and are pooled; the last one is too small for that."""
+    codes = np.random.default_rng(0).integers(-3, 3, (1_000, 4)).astype(np.int8)
+    votes = fs.Votes(codes, ("ant", "bee", "cat"), tuple("abcd"))
+    total = count_chunks(fs.VoteChunks([votes[:500], votes[500:990], votes[990:]]))
+    assert total.moments == fs.Moments.of(votes)
+    assert total.rows == RowCounts.of(votes)
+    assert count_chunks(fs.VoteChunks([votes]), rows=False).rows is None

@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 
 from flyingsquid._values import format_count, format_list, format_value, is_null
 from flyingsquid.cli.console import Console
-from flyingsquid.cli.options import Chain, ReadLimits, clip_length_of, gold_file, open_file
+from flyingsquid.cli.options import ReadLimits, clip_length_of, gold_file, open_file
 from flyingsquid.exceptions import (
     GraphError,
     Hint,
@@ -138,10 +138,8 @@ class LoadedVotes:
 # ---------------------------------------------------------------------- models
 
 
-def load_model(path: str | None) -> Any:
-    """Load a model that labels rows; None without a path."""
-    if path is None:
-        return None
+def _load_model(path: str) -> Any:
+    """Load a model that labels rows."""
     found = load(path)
     if not isinstance(found, (LabelModel, MajorityVote, OnlineLabelModel, SequenceLabelModel)):
         raise ModelFileError(
@@ -214,7 +212,8 @@ def read_inputs(
         Option that needs all votes in memory because of a model of clips; empty if the command does not
         support such models.
     """
-    model = load_model(options["with_model"])
+    path = options["with_model"]
+    model = None if path is None else _load_model(path)
     if clip_length(model) != 1:
         if not clips_by:
             raise OptionError("--with-model must be a model that labels single rows, not clips.")
@@ -270,8 +269,8 @@ def fit_model(
 
 
 def _graph_of_clips(graph: Any, n_sources: int) -> DependencyGraph:
-    if isinstance(graph, Chain):
-        return DependencyGraph.chain(graph.length, n_sources)
+    if isinstance(graph, int):
+        return DependencyGraph.chain(graph, n_sources)
     if graph.stacked_shape != (graph.n_tasks, n_sources):
         raise GraphError(
             f"A graph of {graph.n_tasks} tasks must have {graph.n_tasks} x "

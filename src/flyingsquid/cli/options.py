@@ -206,49 +206,34 @@ class MethodName(_Choice):
         return solver_names()
 
 
-def method_option(command: Command) -> Command:
-    """Add the option ``--method`` to a command."""
-    return click.option(
-        "--method", type=MethodName(), default="auto", show_default=True, metavar="NAME",
-        help="How accuracies are estimated, as in LabelModel; an unknown name lists all.",
-    )(command)  # fmt: skip
-
-
-def layout_option(command: Command) -> Command:
-    """Add the option ``--layout`` to a command."""
-    return click.option(
-        "--layout", metavar="PATTERN",
-        help="Names of the sources of a panel of judges, such as '{judge}|{order}' or '{judge}@{repeat}': "
-             "answers of one judge are combined.",
-    )(command)  # fmt: skip
-
-
-def model_option(command: Command) -> Command:
-    """Add the option ``--with-model`` to a command."""
-    return click.option(
-        "--with-model", type=click.Path(exists=True, dir_okay=False), metavar="FILE.fsq",
-        help="A saved model to use. Default: fit one to the votes.",
-    )(command)  # fmt: skip
-
-
-@dataclass(frozen=True, slots=True)
-class Chain:
-    """``--graph chain:D``: clips of D consecutive rows whose classes depend on the previous row."""
-
-    length: int
+# fmt: off
+method_option = click.option(
+    "--method", type=MethodName(), default="auto", show_default=True, metavar="NAME",
+    help="How accuracies are estimated, as in LabelModel; an unknown name lists all.",
+)
+layout_option = click.option(
+    "--layout", metavar="PATTERN",
+    help="Names of the sources of a panel of judges, such as '{judge}|{order}' or '{judge}@{repeat}': "
+         "answers of one judge are combined.",
+)
+model_option = click.option(
+    "--with-model", type=click.Path(exists=True, dir_okay=False), metavar="FILE.fsq",
+    help="A saved model to use. Default: fit one to the votes.",
+)
+# fmt: on
 
 
 def read_graph(
     _ctx: click.Context, _param: click.Parameter, value: str | None
-) -> str | Chain | DependencyGraph | None:
-    """Parse ``learn``, ``chain:D``, or the path of a file that ``DependencyGraph.to_json`` wrote."""
+) -> str | int | DependencyGraph | None:
+    """Parse ``learn``, the length D of ``chain:D``, or a file that ``DependencyGraph.to_json`` wrote."""
     if value is None or value == "learn":
         return value
     kind, _, length = value.partition(":")
     if kind == "chain" and length.isascii() and length.isdigit() and len(length) <= 6:
         if int(length) < 2:
             raise click.BadParameter(f"the length of a chain must be an integer >= 2; got {length}.")
-        return Chain(int(length))
+        return int(length)
     if not os.path.isfile(value):
         raise click.BadParameter(
             f"must be 'learn', a chain such as chain:6, or a file; got {format_value(value)}."
@@ -284,6 +269,4 @@ def read_balance(_ctx: click.Context, _param: click.Parameter, value: str | None
 
 def clip_length_of(graph: Any) -> int:
     """Return the number of consecutive rows that a graph from :func:`read_graph` covers."""
-    if isinstance(graph, Chain):
-        return graph.length
-    return graph.n_tasks if isinstance(graph, DependencyGraph) else 1
+    return graph if isinstance(graph, int) else getattr(graph, "n_tasks", 1)

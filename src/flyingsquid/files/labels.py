@@ -231,7 +231,7 @@ class _Columnar(Writer):
         self._sink: ColumnarFile | None = ColumnarFile(
             file, out.format, out.columns, required=out.columns[2:], encode=self._encodings
         )
-        self._pool = ThreadPoolExecutor(1, "flyingsquid-write")
+        self._pool, self._is_parallel = ThreadPoolExecutor(1, "flyingsquid-write"), n_threads() > 1
         self._last: Future[None] | None = None
 
     def write(self, items: _Labels) -> None:
@@ -245,7 +245,7 @@ class _Columnar(Writer):
         self._wait()
         if self._sink is not None:
             self._last = self._pool.submit(self._sink.write, columns)
-        if n_threads() == 1:
+        if not self._is_parallel:
             self._wait()
 
     def _wait(self) -> None:
@@ -258,12 +258,14 @@ class _Columnar(Writer):
         """Choose encodings that are five times as fast as pyarrow's default, and no larger.
 
         Integers are stored as differences, which makes row numbers and labels small. Dictionary encoding
-        helps only for labels that are strings. Compression does not make probabilities smaller.
+        helps only for labels that are strings. Compression does not make probabilities smaller. Statistics
+        help to find items by their identifiers; of the other columns, all groups of rows contain all values.
         """
         name, label, *shares, _, tied = self._columns
         named = zip(self._columns, types, strict=True)
         integers = [column for column, kind in named if str(kind).startswith(("int", "uint"))]
         return {
+            "write_statistics": [name],
             "use_dictionary": [] if label in integers else [label],
             "column_encoding": dict.fromkeys(integers, "DELTA_BINARY_PACKED"),
             "compression": {name: "snappy", label: "snappy"}

@@ -121,9 +121,12 @@ class VoteFile:
     """
 
     def __init__(
-        self, source: Source, given: Input, format: str, roles: Roles, survey: Survey, coding: Coding,
-        notes: tuple[Note, ...], misreadings: tuple[Note, ...], chunk_rows: int | None,
+        self, source: Source, given: Input, format: str, roles: Roles, values: ParseOptions,
+        chunk_rows: int | None,
     ) -> None:  # fmt: skip
+        survey = _survey(source, values)
+        coding, notes = build_coding(survey, values, lambda value: source.find(value) or "gold labels")
+        is_declared = (values.classes or survey.classes) is not None or values.abstain or values.signed
         self._source, self._coding = source, coding
         self._input = given  # a temporary copy of standard input lives as long as this
         self._missing = [v for v in survey.values if coding.code_of(v) == ABSTAIN]
@@ -133,8 +136,8 @@ class VoteFile:
         self.n_sources, self.names = source.n_sources, source.source_names
         self.item_name, self.gold_name = roles.item, roles.gold
         self.n_items = source.n_items
-        self.notes = (*notes, *misreadings)
-        self.misreadings = misreadings
+        self.misreadings = () if is_declared else _misreadings(source, coding)
+        self.notes = (*roles.notes, *notes, *self.misreadings)
         width = max(1, self.n_sources, len(self.classes))
         self.chunk_rows = chunk_rows or max(1, min(_CHUNK_ROWS, _CHUNK_CELLS // width))
 
@@ -291,16 +294,12 @@ def open_votes(
             raise option_error(name, "an int >= 1", number)
     given = open_input(path)
     with located(given.shown):
-        found = detect_format(given, format)
-        found, roles, source = _read(given, found, columns, duplicates, header, part, max_decoded_bytes)
+        found, roles, source = _read(
+            given, detect_format(given, format), columns, duplicates, header, part, max_decoded_bytes
+        )
         if not source.n_items:
             raise VoteFileError("The file contains no items.")
-        survey = _survey(source, values)
-        coding, notes = build_coding(survey, values, lambda value: source.find(value) or "gold labels")
-        is_declared = (values.classes or survey.classes) is not None or values.abstain or values.signed
-        misreadings = () if is_declared else _misreadings(source, coding)
-    notes = [*roles.notes, *notes]
-    return VoteFile(source, given, found, roles, survey, coding, tuple(notes), misreadings, chunk_rows)
+        return VoteFile(source, given, found, roles, values, chunk_rows)
 
 
 def _read(

@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -14,10 +13,12 @@ from flyingsquid._limits import LIMITS
 from flyingsquid._values import format_count
 from flyingsquid.exceptions import IncompatibleError
 from flyingsquid.graph import DependencyGraph
+from flyingsquid.moments.counting import count_missing
 from flyingsquid.moments.moments import Moments
 from flyingsquid.votes import VoteChunks, Votes
 from flyingsquid.votes.codes import Label, dense_codes
-from flyingsquid.votes.patterns import counted_codes
+from flyingsquid.votes.grid import CountedRows
+from flyingsquid.votes.patterns import all_patterns, counted_codes
 
 # At most 32 MB of codes.
 _MOST_CELLS = 1 << 25
@@ -242,13 +243,51 @@ def count_chunks(
     chunks: VoteChunks, graph: DependencyGraph | None = None, *, rows: bool = True
 ) -> ChunkCounts:
     """Read chunks once. Memory is that of one chunk and of the counts, regardless of the number of items."""
-    total = RowTotal(is_wanted=rows)
-    moments = Moments.of(VoteChunks(lambda: _with_rows_counted(chunks, total)), graph)
-    return ChunkCounts(moments, total.result)
-
-
-def _with_rows_counted(chunks: VoteChunks, total: RowTotal) -> Iterator[Votes]:
-    """Yield the chunks and add their rows to ``total``."""
+    total, pooled = RowTotal(is_wanted=rows), _PooledRows()
+    moments: Moments | None = None
     for votes in chunks:
+        if graph is None and pooled.add(votes):
+            continue
         total.push(votes)
-        yield votes
+        part = Moments.of(votes, graph)
+        moments = part if moments is None else moments + part
+    if pooled.votes is not None:
+        found = pooled.result(pooled.votes)
+        moments = found.moments if moments is None else moments + found.moments
+        if rows and found.rows is not None:
+            total.add(found.rows)
+    return ChunkCounts(Moments.of(VoteChunks([])) if moments is None else moments, total.result)
+
+
+class _PooledRows:
+    """Total counts of all possible rows, for chunks of many items of few sources.
+
+    Pairs of votes are counted once for all chunks.
+    """
+
+    def __init__(self) -> None:
+        self.votes: Votes | None = None  # the first ones
+        self._counts, self._missing = np.zeros(0), np.zeros(0, np.int64)
+
+    def add(self, votes: Votes) -> bool:
+        """Count votes; return False if they have too many possible rows."""
+        counted = CountedRows.of(votes.codes, votes.n_classes, None)
+        if counted is None:
+            return False
+        missing = count_missing(votes.codes)
+        if self.votes is None:
+            self.votes, self._counts, self._missing = votes, counted.counts, missing
+        else:
+            self._counts, self._missing = self._counts + counted.counts, self._missing + missing
+        return True
+
+    def result(self, votes: Votes) -> ChunkCounts:
+        """Return the counts, for the classes and names of ``votes``."""
+        present = np.flatnonzero(self._counts)
+        codes = all_patterns(votes.n_sources, votes.n_classes)[present]
+        times = self._counts[present].astype(np.int64)
+        counted = CountedRows(codes, times, votes.n_classes, self._counts)
+        moments = Moments._count(Votes(codes, votes.classes, votes.names), None, times, counted)
+        most = most_rows(votes.n_sources)
+        rows = _bounded(codes, times, int(times.sum()), most, votes.classes, votes.names)
+        return ChunkCounts(replace(moments, missing=self._missing), rows)

@@ -279,7 +279,10 @@ class SparsePairs:
     def compare(self) -> PairAgreement:
         m, k, (_, _, first, second, pair) = self.n_sources, self.n_classes, self._places()
         data, same = self.matrix.data.astype(np.float64), first == second
-        overlap, agreement = (np.bincount(pair[at], data[at], minlength=m * m) for at in (slice(None), same))
+        overlap, agreement = (
+            np.asarray(np.bincount(pair[at], data[at], minlength=m * m), np.float64)
+            for at in (slice(None), same)
+        )
         met = np.flatnonzero(overlap)  # the other statistics are those of pairs that share items
         number = np.empty(m * m, np.intp)
         number[met] = np.arange(len(met))

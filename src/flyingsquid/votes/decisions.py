@@ -27,7 +27,8 @@ def best_classes(scores: NDArray[Any]) -> NDArray[np.bool_]:
     if scores.shape[-1] > FEW_CLASSES:
         return np.asarray(scores >= scores.max(axis=-1, keepdims=True) - _TIE)
     # Class by class, because NumPy reduces a short axis twenty times as slowly.
-    return np.asarray(scores >= reduce(np.maximum, np.moveaxis(scores, -1, 0))[..., None] - _TIE)
+    least = reduce(np.maximum, np.moveaxis(scores, -1, 0)) - _TIE
+    return np.asarray(scores >= least[..., None])
 
 
 def is_tied(scores: NDArray[Any]) -> NDArray[np.bool_]:
@@ -36,11 +37,12 @@ def is_tied(scores: NDArray[Any]) -> NDArray[np.bool_]:
     >>> is_tied(np.array([[0.5, 0.5, 0.0], [0.2, 0.7, 0.1]]))
     array([ True, False])
     """
+    if scores.shape[-1] == 2:
+        return np.asarray(np.abs(scores[..., 0] - scores[..., 1]) <= _TIE)
+    best = best_classes(scores)
     if scores.shape[-1] > FEW_CLASSES:
-        return np.asarray(best_classes(scores).sum(axis=-1) > 1)
-    columns = np.moveaxis(scores, -1, 0)
-    least = reduce(np.maximum, columns) - _TIE
-    return np.asarray(sum((column >= least).view(np.int8) for column in columns) > 1)
+        return np.asarray(best.sum(axis=-1) > 1)
+    return np.asarray(sum(np.moveaxis(best.view(np.int8), -1, 0)) > 1)
 
 
 def label_shares(scores: NDArray[Any]) -> NDArray[np.float64]:
