@@ -62,7 +62,7 @@ def solve_corrected(data: FitData, name: str, plain: WeightedFit | None = None) 
         return corrected  # the sources are those of the label-free fit
     labels = by_gold.correction.apply(before, rows.cast)
     sources, errors = estimate_by_gold(data.moments, rows, labels, data.given_balance)
-    assessment = assessment_of(errors, gain_over_majority(labels, [before], rows))
+    assessment = assessment_of(errors, gain_over_majority(labels, [before], rows, is_tested=plain.is_tested))
     voted = rows.voted > 0
     rare = _rarely_labeled_concern(labels[voted], rows.counts[voted], truth, data)
     return replace(
