@@ -445,9 +445,9 @@ def _simulation_tables(results: Mapping[str, Any]) -> str:
     lines += [
         "",
         "Verdicts on independent sources (clean), on sources that share errors, on noise, and on judges",
-        f"drawn from {PANEL.name}. Without a signal, most of the gain of clean simulations is on items without",
-        "votes, which are labeled with the most frequent class. The last column counts recommendations of a",
-        "model that is more than half a point below majority vote.",
+        f"drawn from {PANEL.name}. Without a signal, most of the gain of clean simulations is on items",
+        "without votes, which are labeled with the most frequent class. The last column counts",
+        "recommendations of a model that is more than half a point below majority vote.",
         "",
         "| votes | cases | " + " | ".join(get_args(VerdictKind)) + " | recommended with a loss |",
         "| --- |" + " ---: |" * (2 + len(get_args(VerdictKind))),
