@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 from numpy.typing import NDArray
@@ -213,12 +213,17 @@ def _inverse(values: Array, where: Mask) -> Array:
     return np.divide(usable, divisor, out=divisor)  # faster than a division with a mask
 
 
-def independence_of_votes(moments: Moments) -> FitTest | None:
-    """Test all sources from their counts; None for more than two classes, and for too few or many sources."""
+def independence_of_votes(moments: Moments, groups: NDArray[np.intp] | None = None) -> FitTest | None:
+    """Test sources from their counts; None for more than two classes, and for too few or many sources.
+
+    Sources of one group, an integer array of shape (m,), may depend on each other.
+    """
     if moments.n_classes > 2 or moments.n_sources > _MOST_TESTED:
         return None
-    flags = flag_sources(SignedMoments.of(moments))
-    return independence_of(moments, flags, Separation.independent(moments.n_sources))
+    separation = Separation.independent(moments.n_sources)
+    if groups is not None:
+        separation = replace(separation, groups=groups)
+    return independence_of(moments, flag_sources(SignedMoments.of(moments)), separation)
 
 
 def independence_of(moments: Moments, flags: SourceFlags, separation: Separation) -> FitTest | None:

@@ -44,6 +44,7 @@ from flyingsquid.estimation.trust import (
     trust_in_tables,
 )
 from flyingsquid.estimation.weighted import VoteWeights, vote_weights, votes_per_item
+from flyingsquid.graph.junction import components
 from flyingsquid.inference.weighted import (
     Mixture,
     TableTerm,
@@ -157,9 +158,9 @@ class MixtureFit:
         """True if the tables passed the test of independence, and no other test rejects them."""
         if not self.trust.has_passed or p_value_of_chance(self.moments) > _CLEAR_SIGNAL:
             return False
-        if self.dependence.n_pairs:  # they are discounted, and explain why the sources are dependent
-            return True
-        test = independence_of_votes(self.moments)
+        shared = self.dependence.shared
+        groups = None if shared is None else components(np.argwhere(shared > 0), len(shared))
+        test = independence_of_votes(self.moments, groups)
         return test is None or not test.is_rejected
 
     @cached_property

@@ -42,10 +42,9 @@ _LEAST_COVERAGE, _MOST_COVERAGE, _UNUSUAL_VOTES, _FEWEST_SOURCES = 0.02, 0.98, 1
 # Pairs are compared one by one if they share this many items.
 _SHARED_ITEMS = 10.0
 # Independence counts as tested if there are so many pairs beyond the number of sources, or if abstentions
-# show that the tables can be trusted by more than this; it has passed with both, or with the higher trust.
-# With two pairs, which four sources leave, a trust of one half is not enough: 8 of 2,500 random panels of
-# LLMBar would be recommended with a loss; none from .75 on.
-_FEWEST_TESTED, _LIKELY, _VERY_LIKELY = 3, 0.5, 0.75
+# show that the tables can be trusted by more than this; it has passed with the higher trust (with .75, 1 of
+# 4,000 random panels of LLMBar is recommended with a loss; with .5, 2).
+_FEWEST_TESTED, _LIKELY, _VERY_LIKELY = 3, 0.5, 0.8
 
 
 @dataclass(frozen=True, slots=True)
@@ -73,8 +72,8 @@ class Trust:
 
     @property
     def has_passed(self) -> bool:
-        """True if the tables are more likely than any other explanation."""
-        return self.share > (_LIKELY if self.n_tested >= _FEWEST_TESTED else _VERY_LIKELY)
+        """True if the tables are much more likely than any other explanation."""
+        return self.share > _VERY_LIKELY
 
 
 def shares_of_pairs(tables: Tables) -> Array:
