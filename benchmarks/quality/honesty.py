@@ -30,7 +30,7 @@ from benchmarks.harness import RESULTS, save
 from benchmarks.quality.data_directory import data_directory, panel_directory
 from benchmarks.quality.halves import DESIGN, FROZEN, RealSet
 from benchmarks.quality.pools import read_splits
-from benchmarks.quality.regret import clean, majority, many_classes, scores
+from benchmarks.quality.regret import Case, clean, copies, difficulty, majority, many_classes, scores
 from flyingsquid.estimation.intervals import (
     DEFAULT,
     AccuracyEvidence,
@@ -55,6 +55,14 @@ KINDS = {"labeling functions": "rules and detectors", "video": "rules and detect
 PANEL = RealSet("llmbar", "judges", 2)
 SEEDS, CLEAN_SEED, CLEAN_CASES, FEWEST_ITEMS = 200, 20_266, 126, 1_000
 VERDICT_SEED, VERDICT_CASES, LARGE_GAIN = 778_002, 420, 0.02
+DRAWS, PANEL_SIZE = 200, 6
+# Items, sources, classes and coverage of votes that are noise.
+NOISE = {
+    "8 coins": (2_000, 8, 2, 1.0),
+    "20 coins, 30% coverage": (2_000, 20, 2, 0.3),
+    "8 four-sided dice": (500, 8, 4, 1.0),
+    "8 three-sided dice": (500, 8, 3, 1.0),
+}
 QUICKSTART: dict[str, Any] = {
     "accuracies": [0.85, 0.75, 0.7, 0.65, 0.6],
     "coverage": [0.7, 0.8, 0.6, 0.9, 0.5],
@@ -196,20 +204,53 @@ def measure_simulations() -> dict[str, dict[str, float]]:
 
 
 def measure_verdicts() -> dict[str, dict[str, int]]:
-    """Count the verdicts on clean simulations whose realized gain is large, by number of items."""
-    found: dict[str, dict[str, int]] = {}
-    for case in clean(VERDICT_SEED, VERDICT_CASES):
-        votes = fs.Votes.from_classes(case.fit, classes=(0, 1))
-        model = fs.LabelModel().fit(votes)
-        gain = (
-            scores(np.asarray(model.predict_proba(votes)), case.y, 2)[0]
-            - scores(majority(case.fit, 2), case.y, 2)[0]
-        )
-        if gain > LARGE_GAIN:
-            size = "fewer than 1,000" if len(case.fit) < FEWEST_ITEMS else "1,000 or more"
-            kinds = found.setdefault(size, dict.fromkeys(get_args(VerdictKind), 0))
-            kinds[model.diagnostics_.verdict.kind] += 1
-    return found
+    """Count verdicts, and those that recommend a loss of more than half a point, for groups of cases."""
+    rows = [(len(case.fit), *_verdict_on(case)) for case in clean(VERDICT_SEED, VERDICT_CASES)]
+    gains = [row for row in rows if row[2] > LARGE_GAIN]
+    groups: dict[str, list[tuple[str, float]]] = {
+        f"clean, gain above {100 * LARGE_GAIN:.0f} points, {FEWEST_ITEMS:,} items or more": [
+            row[1:] for row in gains if row[0] >= FEWEST_ITEMS
+        ],
+        "the same, fewer items": [row[1:] for row in gains if row[0] < FEWEST_ITEMS],
+        "clean, all": [row[1:] for row in rows],
+        "copies": [_verdict_on(case) for case in copies(VERDICT_SEED, DRAWS)],
+        "shared difficulty": [_verdict_on(case) for case in difficulty(VERDICT_SEED, DRAWS)],
+    }
+    for name, shape in NOISE.items():
+        groups[name] = [_verdict_on(_noise(seed, *shape)) for seed in range(DRAWS)]
+    if panel_directory().is_dir():
+        groups[f"{PANEL.name}, {PANEL_SIZE} random judges"] = [_verdict_on(case) for case in _panels()]
+    return {name: _count_verdicts(found) for name, found in groups.items()}
+
+
+def _verdict_on(case: Case) -> tuple[str, float]:
+    """Return the verdict of the default, and the realized gain over majority vote."""
+    votes = fs.Votes.from_classes(case.fit, classes=tuple(range(case.n_classes)))
+    model = fs.LabelModel().fit(votes)
+    labels, plain = np.asarray(model.predict_proba(votes)), majority(case.fit, case.n_classes)
+    gain = scores(labels, case.y, case.n_classes)[0] - scores(plain, case.y, case.n_classes)[0]
+    return model.diagnostics_.verdict.kind, gain
+
+
+def _count_verdicts(found: Sequence[tuple[str, float]]) -> dict[str, int]:
+    counts = {kind: sum(each == kind for each, _ in found) for kind in get_args(VerdictKind)}
+    return {**counts, "lost": sum(kind == "recommended" and gain < -0.005 for kind, gain in found)}
+
+
+def _noise(seed: int, n: int, m: int, n_classes: int, coverage: float) -> Case:
+    """Draw votes that are independent of each other and of the classes."""
+    rng = np.random.default_rng(seed)
+    votes = rng.integers(0, n_classes, (n, m)).astype(np.int8)
+    votes[rng.random((n, m)) >= coverage] = -1
+    return Case("", n_classes, votes, votes, rng.integers(0, n_classes, n))
+
+
+def _panels() -> Iterator[Case]:
+    """Yield random judges of the panel."""
+    whole, rng = load(PANEL), np.random.default_rng(VERDICT_SEED)
+    for _ in range(DRAWS):
+        votes = whole.votes[:, rng.choice(whole.votes.shape[1], PANEL_SIZE, replace=False)]
+        yield Case("", whole.n_classes, votes, votes, whole.y)
 
 
 def _quickstart() -> Iterator[tuple[Codes, Any, NDArray[Any]]]:
@@ -403,15 +444,19 @@ def _simulation_tables(results: Mapping[str, Any]) -> str:
         lines.append("| " + " | ".join(cells) + " |")
     lines += [
         "",
-        f"Verdicts on simulations with a realized gain above {100 * LARGE_GAIN:.0f} points. Without a",
-        "signal, most of it is on items without votes, which are labeled with the most frequent class.",
+        "Verdicts on independent sources (clean), on sources that share errors, on noise, and on judges",
+        f"drawn from {PANEL.name}. Without a signal, most of the gain of clean simulations is on items",
+        "without votes, which are labeled with the most frequent class. The last column counts",
+        "recommendations of a model that is more than half a point below majority vote.",
         "",
-        "| items | simulations | " + " | ".join(get_args(VerdictKind)) + " |",
-        "| --- |" + " ---: |" * (1 + len(get_args(VerdictKind))),
+        "| votes | cases | " + " | ".join(get_args(VerdictKind)) + " | recommended with a loss |",
+        "| --- |" + " ---: |" * (2 + len(get_args(VerdictKind))),
     ]
-    for size, kinds in results["verdicts"].items():
-        total = sum(kinds.values())
-        lines.append(f"| {size} | {total} | " + " | ".join(f"{n / total:.0%}" for n in kinds.values()) + " |")
+    for name, counts in results["verdicts"].items():
+        kinds = [counts[kind] for kind in get_args(VerdictKind)]
+        total = sum(kinds)
+        shares = [f"{n / total:.1%}" if total else "" for n in kinds]
+        lines.append("| " + " | ".join([name, str(total), *shares, str(counts["lost"])]) + " |")
     lines += [
         "",
         "With three sources, accuracies can be estimated but independence cannot be tested, so intervals",

@@ -69,10 +69,24 @@ def test_the_page_has_both_halves_and_the_simulations(honesty, row):
         "datasets": datasets,
         "left_out": {kind: [0.9, 0.4] for kind in honesty.GOALS},
         "simulations": {"quickstart": {**simulation, "ratio": float("nan")}},
-        "verdicts": {"1,000 or more": {"recommended": 3, "unproven": 1}},
+        "verdicts": {"clean": honesty._count_verdicts([("recommended", 0.03), ("unproven", 0.01)])},
         "few_sources": [["1", "85%", "not shown"]],
     }
     text = honesty.render({"design": design, "frozen": {"datasets": datasets}})
     for heading in ("## Design half", "## Frozen half", "## Simulations"):
         assert heading in text
     assert "nan" not in text
+
+
+def test_recommended_losses_are_counted(honesty):
+    found = [("recommended", -0.02), ("recommended", 0.02), ("unproven", -0.02), ("no signal", 0.0)]
+    counts = honesty._count_verdicts(found)
+    assert counts["recommended"] == 2
+    assert counts["lost"] == 1
+
+
+def test_noise_has_the_given_shape_and_no_signal(honesty):
+    case = honesty._noise(0, 400, 5, 3, 0.5)
+    assert case.fit.shape == (400, 5)
+    assert 0.4 < (case.fit >= 0).mean() < 0.6
+    assert honesty._verdict_on(case)[0] == "no signal"

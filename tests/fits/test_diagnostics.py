@@ -3,13 +3,18 @@
 from __future__ import annotations
 
 import warnings
+from dataclasses import replace
 
 import numpy as np
 import pytest
 
 import flyingsquid as fs
+from flyingsquid.estimation.dependence import Dependence
+from flyingsquid.estimation.mixture import gain_over_majority
+from flyingsquid.estimation.tied_em import Rows
 from flyingsquid.exceptions import NotFittedError, SourceWarning
 from flyingsquid.fits.diagnostics import recommend_by_gold
+from flyingsquid.votes.codes import OneHot
 from tests.oracle.star import AnyStar
 from tests.support.strategies import draw
 
@@ -255,3 +260,41 @@ def test_a_class_without_votes_does_not_make_sources_look_random():
     votes = np.where(rng.random((500, 5)) < [0.9, 0.8, 0.75, 0.65, 0.5], y[:, None], 1 - y[:, None])
     for n_classes in (2, 3):
         assert fs.LabelModel(n_classes=n_classes).fit(votes).diagnostics_.useless == ("source 4",)
+
+
+class TestGainOfTheDefault:
+    def test_an_untested_gain_may_be_wrong_on_every_item_with_votes(self):
+        """Of four items, one label differs from majority vote, and one item without votes has the label 1."""
+        votes = fs.Votes.from_classes(
+            np.array([[0, 0, 1], [0, 0, 0], [1, 1, 1], [-1, -1, -1]]), classes=(0, 1)
+        )
+        rows = Rows(OneHot.of(np.asarray(votes.codes), 2), np.ones(4))
+        labels = np.array([[0.1, 0.9], [0.9, 0.1], [0.1, 0.9], [0.1, 0.9]])
+        tested, untested = (gain_over_majority(labels, [], rows, is_tested=each) for each in (True, False))
+        assert tested.value == untested.value == pytest.approx((0.8 + 0.4) / 4)
+        assert tested.interval[0] - untested.interval[0] == pytest.approx((0.8 + 1) / 4)
+        assert tested.interval[1] == untested.interval[1]
+
+    def test_the_test_of_independence_must_accept_what_is_not_discounted(self):
+        """Tables explain the average agreement with or without the three pairs of copies."""
+        rng = np.random.default_rng(2)
+        y = rng.integers(0, 2, 1_000)
+        votes = np.where(rng.random((1_000, 12)) < rng.uniform(0.6, 0.85, 12), y[:, None], 1 - y[:, None])
+        for j in (1, 2, 3):
+            copied = rng.random(1_000) < 0.4
+            votes[copied, j] = votes[copied, j - 1]
+        votes[rng.random(votes.shape) >= 0.7] = -1
+        found = fs.LabelModel().fit(votes).fit_.assessment.found
+        assert found.dependence.n_pairs == 3
+        undetected = replace(found, dependence=Dependence(np.zeros((12, 12))))
+        assert found.gain.interval[0] > 0.005
+        assert undetected.gain.interval[0] < 0.005
+
+    def test_gold_labels_that_confirm_the_model_do_not_widen_intervals(self):
+        sample = fs.datasets.simulate(2_000, [0.85, 0.75, 0.7, 0.65, 0.6], coverage=0.8, random_state=0)
+        gold = np.full(2_000, -1)
+        gold[:100] = sample.y[:100]
+        without, corrected = (fs.LabelModel().fit(sample.votes, gold=each) for each in (None, gold))
+        moved = np.abs(corrected.accuracies_ - without.accuracies_)
+        widths = [np.ptp(model.accuracies_interval_, axis=1) for model in (without, corrected)]
+        assert (widths[1] <= widths[0] + 2 * moved + 1e-9).all()

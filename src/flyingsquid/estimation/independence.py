@@ -2,14 +2,20 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 from numpy.typing import NDArray
 from scipy.special import chdtrc
 
 from flyingsquid.estimation.conditional import ConditionalFit, fit_conditional, fit_rank_one
-from flyingsquid.estimation.sources import CenteredMoments, Separation, SourceFlags
+from flyingsquid.estimation.sources import (
+    CenteredMoments,
+    Separation,
+    SignedMoments,
+    SourceFlags,
+    flag_sources,
+)
 from flyingsquid.exceptions import NotIdentifiableError
 from flyingsquid.moments import Moments
 
@@ -24,6 +30,9 @@ _MOST_SKEWED = 4.0
 _REWEIGHTINGS = 2
 # Relative error of b: far below its sampling error, and reached without O(m³) steps.
 _CLOSE_ENOUGH = 1e-8
+# Sources are clearly dependent below this p-value. More sources than this are not tested by default: the test
+# compares all pairs.
+_CLEARLY_DEPENDENT, _MOST_TESTED = 1e-3, 300
 
 
 @dataclass(frozen=True, slots=True)
@@ -44,6 +53,11 @@ class FitTest:
     statistic: float
     degrees: int
     p_value: float
+
+    @property
+    def is_rejected(self) -> bool:
+        """True if the sources are clearly dependent."""
+        return self.p_value < _CLEARLY_DEPENDENT
 
 
 @dataclass(frozen=True, slots=True)
@@ -197,6 +211,19 @@ def _inverse(values: Array, where: Mask) -> Array:
     usable = where & (values > 0)
     divisor = np.where(usable, values, 1.0)
     return np.divide(usable, divisor, out=divisor)  # faster than a division with a mask
+
+
+def independence_of_votes(moments: Moments, groups: NDArray[np.intp] | None = None) -> FitTest | None:
+    """Test sources from their counts; None for more than two classes, and for too few or many sources.
+
+    Sources of one group, an integer array of shape (m,), may depend on each other.
+    """
+    if moments.n_classes > 2 or moments.n_sources > _MOST_TESTED:
+        return None
+    separation = Separation.independent(moments.n_sources)
+    if groups is not None:
+        separation = replace(separation, groups=groups)
+    return independence_of(moments, flag_sources(SignedMoments.of(moments)), separation)
 
 
 def independence_of(moments: Moments, flags: SourceFlags, separation: Separation) -> FitTest | None:

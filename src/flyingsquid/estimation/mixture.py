@@ -16,6 +16,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from flyingsquid.estimation.dependence import MOST_SOURCES, Dependence, find_copies, find_dependence
+from flyingsquid.estimation.independence import independence_of_votes
 from flyingsquid.estimation.shares import NORMAL_95
 from flyingsquid.estimation.source_estimates import (
     RowLabels,
@@ -37,12 +38,14 @@ from flyingsquid.estimation.trust import (
     MOST_FROM_PAIRS,
     Trust,
     evidence_against_abstention,
+    p_value_of_chance,
     probability_adequate,
     share_determined,
     shares_of_pairs,
     trust_in_tables,
 )
 from flyingsquid.estimation.weighted import VoteWeights, vote_weights, votes_per_item
+from flyingsquid.graph.junction import components
 from flyingsquid.inference.weighted import (
     Mixture,
     TableTerm,
@@ -84,6 +87,12 @@ _NEGLIGIBLE = 0.01
 # The gain must hold under tables of at least this share, and under weighted votes unless the tables passed a
 # test. Labels that differ from weighted votes lose under them by construction, so their gain shows little.
 _PLAUSIBLE = 0.05
+# Guesses pass the test, too, so this p-value is required for the agreement of the sources.
+_CLEAR_SIGNAL = 0.005
+# If more than this share of the pairs is dependent, independence does not count as tested, also if the tables
+# fit after the dependence is discounted: at twice this share, 22 of 2,500 random panels of LLMBar are
+# recommended with a loss.
+_FEW_DEPENDENT = 0.05
 
 
 class Gain(NamedTuple):
@@ -138,6 +147,22 @@ class MixtureFit:
             with_balance=self.balance is None,
         )
 
+    @property
+    def is_tested(self) -> bool:
+        """True if the independence of the sources could be tested."""
+        m = self.moments.n_sources
+        return self.trust.is_tested and self.dependence.n_pairs <= _FEW_DEPENDENT * m * (m - 1) / 2
+
+    @property
+    def _has_passed(self) -> bool:
+        """True if the tables passed the test of independence, and no other test rejects them."""
+        if not self.trust.has_passed or p_value_of_chance(self.moments) > _CLEAR_SIGNAL:
+            return False
+        shared = self.dependence.shared
+        groups = None if shared is None else components(np.argwhere(shared > 0), len(shared))
+        test = independence_of_votes(self.moments, groups)
+        return test is None or not test.is_rejected
+
     @cached_property
     def gain(self) -> Gain | None:
         """Gain over majority vote, over tables and weighted votes as far as each is plausible.
@@ -148,12 +173,12 @@ class MixtureFit:
         if labels is None:
             return None
         rows, plausible = labels.rows, []
-        if not self.trust.has_passed:  # items without votes have the same label by any weights
+        if not self._has_passed:  # items without votes have the same label by any weights
             plausible.append(np.where(rows.voted[:, None] > 0, labels.fallback, self.mixture.without_votes))
         if labels.by_tables is not None and self.trust.share > _PLAUSIBLE:
             plausible.append(labels.by_tables)
         mixed = mix_parts(rows.cast, self.mixture, labels.fallback, labels.by_tables)
-        return gain_over_majority(mixed, plausible, rows)
+        return gain_over_majority(mixed, plausible, rows, is_tested=self.is_tested)
 
 
 class Complete(NamedTuple):
@@ -402,18 +427,25 @@ def _only_class(labels: RowLabels) -> int | None:
     return int(best[0]) if len(best) and (best == best[0]).all() else None
 
 
-def gain_over_majority(labels: Array, plausible: list[Array], rows: Rows) -> Gain:
+def gain_over_majority(labels: Array, plausible: list[Array], rows: Rows, *, is_tested: bool) -> Gain:
     """Return the expected accuracy of the labels minus that of majority vote, and its 95% interval.
 
     The gain is computed from the labels. The interval covers the gains that each plausible model, posteriors
-    of shape (u, K), implies, and the sampling error of the items on which the two differ.
+    of shape (u, K), implies, and the sampling error of the items on which the two differ. If the independence
+    of the sources could not be tested, every label of an item with votes that differs from majority vote may
+    be wrong.
     """
     total = rows.counts.sum()
     if not total > 0:
         return Gain(0.0, (0.0, 0.0))
     best = best_class(labels)
     change = best - best_class(shares_of(rows.cast.class_sums(np.ones(rows.votes.shape))))
-    gain, *gains = (float(rows.counts @ row_sums(p * change)[:, 0] / total) for p in (labels, *plausible))
-    differ = float(rows.counts @ row_sums(np.maximum(change, 0.0))[:, 0] / total)
-    reach = float(NORMAL_95 * np.sqrt(differ / total))
-    return Gain(gain, (min(gain, *gains) - reach, max(gain, *gains) + reach))
+    differ = row_sums(np.maximum(change, 0.0))[:, 0]
+    expected = [row_sums(p * change)[:, 0] for p in (labels, *plausible)]
+    gains = [float(rows.counts @ each / total) for each in expected]
+    lowest = min(gains)
+    if not is_tested:
+        worst = [np.where(rows.voted > 0, -differ, each) for each in expected]
+        lowest = min(float(rows.counts @ each / total) for each in worst)
+    reach = float(NORMAL_95 * np.sqrt(rows.counts @ differ) / total)
+    return Gain(gains[0], (lowest - reach, max(gains) + reach))

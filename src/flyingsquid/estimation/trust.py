@@ -42,13 +42,12 @@ _PAIRS = 100.0
 # Abstention is tested for sources with a coverage in this range, for classes with at least this many votes,
 # and if there are at least this many sources.
 _LEAST_COVERAGE, _MOST_COVERAGE, _UNUSUAL_VOTES, _FEWEST_SOURCES = 0.02, 0.98, 10.0, 3
-# Agreement is not by chance if its p-value is smaller than this; pairs are compared one by one if they share
-# this many items.
-_BY_CHANCE, _SHARED_ITEMS = 0.003, 10.0
+# Pairs are compared one by one if they share this many items.
+_SHARED_ITEMS = 10.0
 # Independence counts as tested if there are so many pairs beyond the number of sources, or if abstentions
-# show that the tables can be trusted by more than this; it has passed with both, or with this trust. With two
-# pairs, which four sources leave, 8 of 2,400 random panels of LLMBar would be recommended with a loss.
-_FEWEST_TESTED, _LIKELY, _NEARLY_CERTAIN = 3, 0.5, 0.9
+# show that the tables can be trusted by more than this; it has passed with the higher trust (with .75, 1 of
+# 4,000 random panels of LLMBar is recommended with a loss; with .5, 2).
+_FEWEST_TESTED, _LIKELY, _VERY_LIKELY = 3, 0.5, 0.8
 
 
 @dataclass(frozen=True, slots=True)
@@ -76,8 +75,8 @@ class Trust:
 
     @property
     def has_passed(self) -> bool:
-        """True if the tables are more likely than any other explanation."""
-        return self.share > (_LIKELY if self.n_tested >= _FEWEST_TESTED else _NEARLY_CERTAIN)
+        """True if the tables are much more likely than any other explanation."""
+        return self.share > _VERY_LIKELY
 
 
 def shares_of_pairs(tables: Tables) -> Array:
@@ -225,14 +224,14 @@ def _log_ratio(mean_square: float, wrong: float, negligible: float, n: int) -> f
     return float(by_wrong - by_negligible)
 
 
-def agree_by_chance(moments: Moments) -> bool:
-    """Return whether chance could explain the agreement of the sources; False if none can be compared.
+def p_value_of_chance(moments: Moments) -> float:
+    """Return the p-value of the agreement of sources that guess; 0 if no sources can be compared.
 
     Sources that guess agree as often as their class shares imply. There are two tests: of all pairs together,
     and of single pairs, which also detects groups of sources that contradict each other.
     """
     if moments.n_sources > MOST_SOURCES or not moments.has_all_pairs:
-        return False
+        return 0.0
     pairs = moments.compare_pairs()
     cast = np.asarray(moments.vote_counts, np.float64)
     share = cast / np.maximum(cast.sum(axis=1, keepdims=True), 1e-12)
@@ -241,9 +240,9 @@ def agree_by_chance(moments: Moments) -> bool:
     variance = pairs.overlap * np.maximum(by_chance + by_chance**2 - cubes - cubes.T, 0.0)
     compared = np.triu((variance > 1e-9) & (pairs.spread * pairs.spread.T > 0), 1)
     if not compared.any():
-        return False
+        return 0.0
     beyond, variance = (pairs.agreement - pairs.chance * pairs.overlap)[compared], variance[compared]
     together = ndtr(-beyond.sum() / np.sqrt(variance.sum()))
     often = pairs.overlap[compared] >= _SHARED_ITEMS
     single = chdtrc(often.sum(), (beyond[often] ** 2 / variance[often]).sum()) if often.any() else 1.0
-    return bool(min(together, single) > _BY_CHANCE)
+    return float(min(2 * min(together, single), 1.0))

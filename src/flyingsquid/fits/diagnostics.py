@@ -30,12 +30,11 @@ from flyingsquid.votes.decisions import expected_credit
 Array = NDArray[np.float64]
 Mask = NDArray[np.bool_]
 
-# Below this gain the two are equally good for any practical purpose.
-_WORTH_HAVING = 0.005
+WORTH_HAVING = 0.005
+"""Below this gain the two are equally good for any practical purpose."""
 # Differences that are shown as 0.0 points.
 _EQUAL = 0.0005
 _ALIKE = 0.08
-CLEARLY_DEPENDENT = 1e-3
 # No real dataset has shown a gain this large.
 _TOO_GOOD = 0.3
 UNTESTED = "there are too few votes to test whether the sources are independent"
@@ -271,7 +270,7 @@ def recommend(
     interval : pair of floats, optional
         95% interval of the gain.
     """
-    if gain < _WORTH_HAVING:
+    if gain < WORTH_HAVING:
         reason = _reason(accuracies, coverage)
         return Verdict("no better", f"No better than majority vote, because {reason}.", gain, interval)
     claim = f"estimated accuracy is {100 * gain:.1f} points above majority vote"
@@ -308,9 +307,9 @@ def recommend_by_gold(gain: float, interval: tuple[float, float], n_gold: int) -
         f"on {format_count(n_gold, 'gold label')}, accuracy is {above} (95% interval {100 * low:+.1f} to "
         f"{100 * high:+.1f})"
     )
-    if low > 0 and gain >= _WORTH_HAVING:
+    if low > 0 and gain >= WORTH_HAVING:
         return Verdict("recommended", f"Recommended: {found}.", gain, interval)
-    if high < _WORTH_HAVING:
+    if high < WORTH_HAVING:
         return Verdict("no better", f"No better than majority vote: {found}.", gain, interval)
     more = "More gold labels are needed to tell which is more accurate."
     return Verdict("unproven", f"Unproven: {found}. {more}", gain, interval)
@@ -350,7 +349,7 @@ def dependence_doubts(test: FitTest | None) -> list[str]:
     """Return a doubt if the sources are clearly dependent, or could not be tested; otherwise nothing."""
     if test is None:
         return [UNTESTED]
-    if test.p_value >= CLEARLY_DEPENDENT:
+    if not test.is_rejected:
         return []
     p = f"p = {test.p_value:.1g}" if test.p_value > 0 else "p < 1e-300"
     return [f"the sources are not independent given the truth ({p})"]

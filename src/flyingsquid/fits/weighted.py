@@ -12,10 +12,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from flyingsquid.estimation.dependence import SECOND_FACTOR
-from flyingsquid.estimation.independence import FitTest, independence_of
+from flyingsquid.estimation.independence import FitTest, independence_of_votes
 from flyingsquid.estimation.mixture import Gain
 from flyingsquid.estimation.shares import NORMAL_95
-from flyingsquid.estimation.sources import Separation, SignedMoments, flag_sources
 from flyingsquid.estimation.transition import (
     Transition,
     excess_correlations,
@@ -23,7 +22,7 @@ from flyingsquid.estimation.transition import (
     share_of_neighbors,
     transition_by_agreement,
 )
-from flyingsquid.estimation.trust import agree_by_chance
+from flyingsquid.estimation.trust import p_value_of_chance
 from flyingsquid.files.fields import BOOLEAN, check_fields, finite, optional, sequence_of
 from flyingsquid.files.state import State
 from flyingsquid.fits.base import (
@@ -37,6 +36,7 @@ from flyingsquid.fits.base import (
 )
 from flyingsquid.fits.diagnostics import (
     UNTESTED,
+    WORTH_HAVING,
     Diagnostics,
     Verdict,
     dependence_doubts,
@@ -57,10 +57,8 @@ from flyingsquid.votes.tallies import has_votes
 # items of many votes.
 _STEPS, _NUDGE = 32, 1e-4
 _FEWEST_STEPS, _MOST_ROWS = 4, 4_096
-# Sources beyond which independence is not tested: the test compares all pairs.
-_MOST_TESTED = 300
-# A factor of this relative size is seen on panels of judges that share a bias, and hardly on clean votes.
-_SUSPICIOUS_FACTOR = 0.05
+# Agreement with a p-value above this may be chance.
+_BY_CHANCE = 0.05
 _NO_SIGNAL = (
     "No signal: chance could explain how often the sources agree, so nothing shows that the labels are "
     "better than guesses."
@@ -190,7 +188,7 @@ class WeightedFit(Fit):
         return _item_scores(self.mixture, ratio)
 
     def own_diagnostics(self, moments: Moments) -> Diagnostics:
-        names, test = moments.source_names, _test_independence(moments)
+        names, test = moments.source_names, independence_of_votes(moments)
         # A source is useless or adversarial by how well it tells the classes apart. How often it is right
         # depends on the class balance too, which sources of mostly one class miss.
         # No source can be right about a class that nobody votes for.
@@ -213,20 +211,20 @@ class WeightedFit(Fit):
         """Recommend the model or majority vote; ``test`` is a test of independence from counts of pairs."""
         interval = self.gain_interval
         if interval is None:  # from counts alone
-            gain, is_certain = gain_on_drawn_items(self), self.mixture.trust > 0.5
+            gain, is_certain = gain_on_drawn_items(self), self.is_tested and self.mixture.trust > 0.5
         else:
-            gain, is_certain = self.gain, interval[0] > 0
-        if agree_by_chance(moments):
+            gain, is_certain = self.gain, interval[0] > WORTH_HAVING
+        if p_value_of_chance(moments) > _BY_CHANCE:
             return Verdict("no signal", _NO_SIGNAL, gain, interval)
         if self.mixture.majority >= 0.5:
             return Verdict("contradictory", _CONTRADICTORY, gain, interval)
         doubts = []
-        if not self.is_tested:
-            doubts += dependence_doubts(test) or [UNTESTED]
-        if self.second_factor > _SUSPICIOUS_FACTOR:
+        if not is_certain and not self.is_tested:
+            doubts = dependence_doubts(test) or [UNTESTED]
+        elif not is_certain:
+            doubts = ["under other plausible models it may be less than half a point"]
+        if self.has_several_explanations:
             doubts.append("groups of sources agree for a reason that may not be the truth")
-        if not is_certain:
-            doubts.append("other plausible models imply no gain")
         return recommend(gain, self.accuracies, moments.coverage, doubts, interval)
 
     def _unidentified(self, moments: Moments) -> NDArray[np.bool_]:
@@ -422,14 +420,6 @@ def balanced_accuracies(
     share = (right * cast + 1) / (cast + 2)
     variance = share * (1 - share) / np.maximum(cast, 1.0)
     return right.mean(axis=1), np.sqrt(variance.sum(axis=1)) / right.shape[1]
-
-
-def _test_independence(moments: Moments) -> FitTest | None:
-    """Test whether the sources are independent given the truth, for two classes and not too many sources."""
-    if moments.n_classes > 2 or moments.n_sources > _MOST_TESTED:
-        return None
-    flags = flag_sources(SignedMoments.of(moments))
-    return independence_of(moments, flags, Separation.independent(moments.n_sources))
 
 
 def _parts(codes: NDArray[Any], mixture: Mixture, best: int, second: int) -> Array:

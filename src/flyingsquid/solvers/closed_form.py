@@ -40,7 +40,6 @@ from flyingsquid.exceptions import GraphError, OptionError
 from flyingsquid.fits.assessment import Assessment
 from flyingsquid.fits.base import Array, Fit
 from flyingsquid.fits.diagnostics import (
-    CLEARLY_DEPENDENT,
     Diagnostics,
     accuracy_gain,
     dependence_doubts,
@@ -415,7 +414,7 @@ class ClosedFormAssessment(Assessment):
             estimate = task.fit.balance_estimate
             if estimate is not None and np.array_equal(estimate.balance, balance[number]):
                 errors[number] = self.widening * estimate.error / 2  # of E[Y], twice that of P(Y)
-        if np.isfinite(errors).any() and self._test is not None and self._test.p_value < CLEARLY_DEPENDENT:
+        if np.isfinite(errors).any() and self._test is not None and self._test.is_rejected:
             errors[:] = np.nan
         return intervals_around(balance, errors)
 

@@ -12,8 +12,9 @@ from flyingsquid._values import format_value
 from flyingsquid.estimation.factors import Factors, direction_by_gold, fit_factors
 from flyingsquid.estimation.gold_regression import FEWEST_LABELS, fit_correction
 from flyingsquid.estimation.mixture import gain_over_majority
+from flyingsquid.estimation.normal import NORMAL_95
 from flyingsquid.estimation.shares import looks_random
-from flyingsquid.estimation.source_estimates import estimate_by_gold
+from flyingsquid.estimation.source_estimates import SourceErrors, estimate_by_gold
 from flyingsquid.estimation.tied_em import rows_of
 from flyingsquid.fits.base import Array
 from flyingsquid.fits.corrected import CorrectedFit
@@ -62,7 +63,8 @@ def solve_corrected(data: FitData, name: str, plain: WeightedFit | None = None) 
         return corrected  # the sources are those of the label-free fit
     labels = by_gold.correction.apply(before, rows.cast)
     sources, errors = estimate_by_gold(data.moments, rows, labels, data.given_balance)
-    assessment = assessment_of(errors, gain_over_majority(labels, [before], rows))
+    errors = _no_wider(errors, sources.accuracies, plain)
+    assessment = assessment_of(errors, gain_over_majority(labels, [before], rows, is_tested=plain.is_tested))
     voted = rows.voted > 0
     rare = _rarely_labeled_concern(labels[voted], rows.counts[voted], truth, data)
     return replace(
@@ -73,6 +75,17 @@ def solve_corrected(data: FitData, name: str, plain: WeightedFit | None = None) 
         assessment=assessment,
         concerns=(*corrected.concerns, *rare),
     )
+
+
+def _no_wider(errors: SourceErrors, accuracies: Array, plain: WeightedFit) -> SourceErrors:
+    """Limit the reach of intervals to that without gold labels, plus how far these moved the accuracies."""
+    reach, sampling = plain.assessment.accuracy_reach(), NORMAL_95 * errors.accuracies[:, None]
+    if reach is None or errors.reach is None:
+        return errors
+    before = np.hypot(NORMAL_95 * plain.assessment.standard_errors(len(accuracies))[:, None], reach)
+    total = np.fmin(np.hypot(sampling, errors.reach), before + np.abs(accuracies - plain.accuracies)[:, None])
+    limited = np.sqrt(np.maximum(total**2 - sampling**2, 0.0))
+    return replace(errors, reach=np.where(np.isnan(limited), errors.reach, limited))
 
 
 def _is_representative(own: Array, every: Array, counts: Array) -> bool:

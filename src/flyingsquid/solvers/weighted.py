@@ -33,10 +33,6 @@ FEW_ITEMS = 20
 """With fewer items, shares of labels are not suspicious, and complete items are not treated apart."""
 # More votes than this are not kept for an assessment on demand.
 _MOST_KEPT = 1 << 22
-# If more than this share of the pairs is dependent, no gain is recommended, also if the tables fit after the
-# dependence is discounted: with that exception, 1 of 2,500 random panels of LLMBar is recommended with a
-# loss.
-_FEW_DEPENDENT = 0.05
 MAJORITY_FOLLOWED = (
     "Two groups of sources contradict each other, and the votes do not show which group is right; labels "
     "follow the majority vote."
@@ -111,7 +107,6 @@ def weighted_fit(
         concerns = (every, *concerns)
     assessment = MixtureAssessment(found=found)
     n_votes = 0 if found.rows is None else found.rows.cast.n_votes.sum()
-    many_pairs = _FEW_DEPENDENT * moments.n_sources * (moments.n_sources - 1) / 2
     return WeightedFit(
         classes=moments.classes,
         source_names=moments.source_names,
@@ -125,7 +120,7 @@ def weighted_fit(
         concerns=(*silent_sources_concern(moments), *concerns),
         mixture=found.mixture,
         groups=np.arange(moments.n_sources) if groups is None else groups,
-        is_tested=found.trust.is_tested and found.dependence.n_pairs <= many_pairs,
+        is_tested=found.is_tested,
         second_factor=found.dependence.second_factor,
     )
 
