@@ -206,7 +206,7 @@ class _Voted(NamedTuple):
 
     def take(self, at: Items | Mask) -> _Voted:
         """Return some of the items."""
-        return _Voted(*(each[at] for each in self))
+        return _Voted(self.posterior[at], self.has_votes[at], self.counts[at])
 
     @property
     def balance(self) -> Array:
