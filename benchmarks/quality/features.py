@@ -221,6 +221,8 @@ def main() -> None:
     parser = half_parser(__doc__)
     parser.add_argument("--draws", type=int, default=DRAWS, help="draws of gold labels")
     options = parser.parse_args()
+    if options.save:
+        peers.needed_interpreter()  # the peer on the page is the better of two
     warnings.simplefilter("ignore")
     half = "frozen" if options.frozen else "design"
     names = [each.name for each in (FROZEN if options.frozen else DESIGN) if has_features(each.name)]

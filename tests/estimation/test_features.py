@@ -5,7 +5,7 @@ import pytest
 
 from flyingsquid.estimation import feature_regression
 from flyingsquid.estimation.feature_regression import Folded, learn
-from flyingsquid.estimation.features import fit_features, restoring_offsets
+from flyingsquid.estimation.features import _shares, fit_features, restoring_offsets
 from flyingsquid.inference.features import combine, to_evidence, weighted_evidence
 from flyingsquid.votes.features import Features
 
@@ -70,14 +70,25 @@ def test_nothing_added_changes_nothing():
     assert combine(p, np.array([[0.0, 1.0], [0.0, 1.0]]))[1, 1] < 1e-200
 
 
-def test_the_larger_weight_counts_fully():
-    """With weight 2, votes count half: log odds of log 4 / 2 and log 3."""
-    by_votes, evidence = np.array([[0.2, 0.8], [0.2, 0.8]]), np.log(np.array([[3.0, 1.0], [3.0, 1.0]]))
-    has_votes = np.array([True, False])
-    double = combine(by_votes, weighted_evidence(by_votes, evidence, has_votes, 2.0))
-    np.testing.assert_allclose(double[:, 1] / double[:, 0], [2 / 3, 4 / 3])
-    half = combine(by_votes, weighted_evidence(by_votes, evidence, has_votes, 0.5))
-    np.testing.assert_allclose(half[:, 1] / half[:, 0], 4 / np.sqrt(3))
+def test_shares_and_offsets_apply_to_items_with_and_without_votes():
+    """If votes count half, the log odds are log 4 / 2 and log 3; without votes only features are added."""
+    by_votes, evidence = np.array([[0.2, 0.8], [0.5, 0.5]]), np.log(np.array([[3.0, 1.0], [3.0, 1.0]]))
+    has_votes, offsets = np.array([True, False]), np.log([[1.0, 1.0], [1.0, 5.0]])
+    half = combine(by_votes, weighted_evidence(by_votes, evidence, has_votes, np.array([0.5, 1.0]), offsets))
+    np.testing.assert_allclose(half[:, 1] / half[:, 0], [5 * 2 / 3, 1 / 3])
+
+
+def test_features_that_repeat_votes_make_both_count_less():
+    """The shares are those of Fisher's discriminant for two correlated pieces of evidence."""
+    repeated, strength = 0.6, 0.5
+    # Calibrated log odds have variance 2 m and means m and -m; their covariance is that of the repeated part.
+    covariance = 2 * np.array([[1.0, repeated * strength], [repeated * strength, strength]])
+    best = np.linalg.solve(covariance, 2 * np.array([1.0, strength]))
+    np.testing.assert_allclose(_shares(best[1] / best[0], strength), best)
+    np.testing.assert_allclose(_shares(1.0, strength), [1.0, 1.0])
+    np.testing.assert_allclose(_shares(2.0, strength), [0.5, 1.0])
+    np.testing.assert_allclose(_shares(0.0, strength), [1.0, 0.0])
+    np.testing.assert_allclose(_shares(0.5, np.inf), [2 / 3, 1 / 3], rtol=1e-6)
 
 
 def test_labels_by_votes_and_features_need_no_correction():
@@ -105,7 +116,7 @@ def test_offsets_restore_the_class_balance():
     p, counts = rng.dirichlet(np.ones(4), 500), rng.integers(1, 4, 500).astype(float)
     balance = counts @ p / counts.sum()
     adds = rng.normal(size=(500, 4)) + np.array([3.0, 0.0, 0.0, -1.0])
-    restored = combine(p, adds + restoring_offsets(p, adds, balance, counts))
+    restored = combine(p, adds + restoring_offsets(p, adds, counts))
     np.testing.assert_allclose(counts @ restored / counts.sum(), balance, atol=1e-5)
 
 

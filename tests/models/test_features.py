@@ -224,6 +224,26 @@ def test_noise_changes_nothing():
     assert "not used" in model.reason_
 
 
+@pytest.mark.parametrize("kind", ["imbalanced", "one class", "rules"])
+@pytest.mark.parametrize("seed", range(2))
+def test_labels_do_not_get_worse(kind, seed):
+    """Also if a class is rare, if features describe one class only, or if they repeat what sources vote."""
+    rng = np.random.default_rng([seed, len(kind)])
+    y = rng.choice(3, 1_500, p=[0.9, 0.05, 0.05] if kind == "imbalanced" else None)
+    X = rng.normal(size=(1_500, 10))
+    X[:, 0] += 2 * (y == 0)
+    if kind != "one class":
+        X[np.arange(1_500), y + 1] += 2
+    wrong = np.abs(X[:, 5:]).argmax(axis=1) % 3 if kind == "rules" else rng.integers(0, 3, 1_500)
+    votes = np.where(rng.random((1_500, 8)) < 0.7, y[:, None], wrong[:, None])
+    votes[rng.random(votes.shape) < 0.5] = -1
+    model = fs.LabelModel(n_classes=3).fit(votes, features=X)
+    assert model.score(votes, y, features=X) > model.score(votes, y) - 0.005
+    right = np.arange(1_500), y
+    by_votes, by_both = model.predict_proba(votes)[right], model.predict_proba(votes, features=X)[right]
+    assert np.mean(np.log(by_both)) > np.mean(np.log(by_votes)) - 0.005
+
+
 @pytest.mark.slow
 def test_more_features_than_items():
     features, votes, y = make(150)

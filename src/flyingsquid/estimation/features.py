@@ -3,9 +3,10 @@
 The features of an item are treated as an additional source. A regression learns the posterior given the
 votes, and then the posterior given votes and features. Predictions for an item come from other folds only.
 The weight of features is estimated without gold labels: features and some of the sources predict the votes of
-the other sources, and the weight with the most likely predictions is chosen. Finally, the class balance given
-the votes is restored, because a regression on uncertain labels should distinguish items, not change the class
-balance. Features may change it only for items without votes, unless sources contradict each other. See
+the other sources, and the weight with the most likely predictions is chosen. If it is below 1, features
+repeat a part of the votes, and both count less. Finally, the class balance given the votes is restored,
+because a regression on uncertain labels should distinguish items, not change the class balance. Features may
+change it only for items without votes, unless sources contradict each other. See
 docs/design/0017-features.md for the reasons and the evidence.
 """
 
@@ -27,8 +28,7 @@ Array = NDArray[np.float64]
 Mask = NDArray[np.bool_]
 Items = NDArray[np.intp]
 PosteriorOf = Callable[[Mask, Items], Array]
-# Weights of features relative to votes. With 1, both count fully. Evidence is never counted more than fully:
-# above 1, votes count less, because features repeat what they were taught by the same votes.
+# Weights of features relative to votes. With 1, both count fully, and evidence never counts more than fully.
 _WEIGHTS = np.array([0.0, 0.125, 0.25, 0.375, 0.5, 0.75, 1.0, 1.5, 2.0, 3.0])
 # Features are used if held-out votes support them by this many standard errors; with 2, noise was used once.
 _LEAST_Z = 3.0
@@ -40,8 +40,6 @@ _MOST_GROUPS = 8
 _MOST_ITEMS = 20_000
 # All held-out votes together count as this many gold labels.
 _VOTES_AS_GOLD = 20.0
-# Fewer items without votes do not show whether their features differ from those of other items.
-_FEW_ITEMS = 20
 
 
 @dataclass(frozen=True, slots=True)
@@ -54,8 +52,8 @@ class FeatureEffect:
         Items with features.
     n_columns : int
     weight : float in [0, 3]
-        Weight of features relative to votes; 0 means that features are not used. The larger of the two counts
-        fully: with 0.5, the evidence of features counts half, and with 2 that of votes.
+        Weight of features relative to votes; 0 means that features are not used. From 1 on, features count
+        fully: with 2, the evidence of votes counts half. Below 1, both count less than fully.
     votes_gain, features_gain, both_gain : float
         Log likelihood per held-out vote, in nats, predicted from other sources, from features, and from both,
         relative to a prediction by the class balance.
@@ -152,42 +150,36 @@ def fit_features(
     if gold is not None:
         chosen = np.union1d(chosen, np.flatnonzero(gold >= 0))
     prior = posterior_of(np.zeros(len(votes_on), bool), chosen[:1])[0]
-    parts = [_HeldOut.of(posterior_of, part, chosen, prior) for part in _split(votes_on, groups)]
-    parts = [part for part in parts if part.is_usable]
+    masks = _split(votes_on, groups)
+    parts = [_HeldOut.of(posterior_of, mask, chosen, prior, counts[chosen]) for mask in masks]
+    parts = [part for part in parts if part.rest.has_votes.any() and part.has_own.any()]
     # Gold labels show directly what features are worth, and have corrected the class balance.
-    doubt = 0.0 if gold is not None and (gold >= 0).any() else _contradiction(parts, counts[chosen])
+    doubt = 0.0 if gold is not None and (gold >= 0).any() else _contradiction(parts)
     means, scales = column_statistics(features, counts)
-    learner = learn(features, means, scales, [posterior], counts * has_votes, by_votes=True)[0]
+    every = _Voted(posterior, has_votes, counts)
+    (learner,) = _learn_twice(features, means, scales, [every])
     evidence, present = learner.evidence(features)
-    some, times = features.take(chosen), counts[chosen]
-    targets = [part.target(times) for part in parts]
-    learners = learn(some, means, scales, targets, times * has_votes[chosen], by_votes=True) if parts else []
-    gains, mean_gains, (votes_gain, features_gain) = _predict_held_out(some, parts, learners, times)
-    every = _Items(posterior, evidence, has_votes, counts, prior)
+    some = features.take(chosen)
+    learners = _learn_twice(some, means, scales, [part.rest for part in parts]) if parts else []
+    gains, mean_gains, (votes_gain, features_gain) = _predict_held_out(some, parts, learners, every.balance)
+    strength = features_gain / votes_gain if votes_gain > 0 else np.inf
     at = chosen[present[chosen] & (counts[chosen] > 0)]
     known = every.take(at)
     has_gold = np.zeros(len(at), bool) if gold is None else gold[at] >= 0
     gold_gains = np.zeros((int(has_gold.sum()), len(_WEIGHTS)))
     if gold is not None and has_gold.any():
         for number, weight in enumerate(_WEIGHTS):
-            found = known.combined(weight, known.offsets(weight, doubt))
+            shares = _shares(weight, strength)
+            found = known.combined(evidence[at], shares, known.offsets(evidence[at], shares, doubt))
             right = found[has_gold, gold[at][has_gold]]
             gold_gains[:, number] = np.log(np.maximum(right, 1e-12))
         gold_gains -= gold_gains[:, :1]
     weight, z = _choose_weight(gains, gold_gains)
     weight *= 1 - doubt
-    if weight:
-        # Labels by votes and features are better to learn from, and items without votes have them, too.
-        first = min(weight, 1.0)
-        found = every.combined(first, known.offsets(first, doubt))
-        learner = learn(features, means, scales, [found], counts)[0]
-        evidence, _ = learner.evidence(features)
-        every = every._replace(evidence=evidence)
-        known = every.take(at)
-    offsets = known.offsets(weight, doubt)
-    combined = every.combined(weight, offsets)
+    shares = _shares(weight, strength)
+    offsets = known.offsets(evidence[at], shares, doubt)
+    combined = every.combined(evidence, shares, offsets)
     changed = present & (combined.argmax(axis=1) != posterior.argmax(axis=1))
-    used = weight > 0
     effect = FeatureEffect(
         n_items=int(present.sum()),
         n_columns=features.n_columns,
@@ -197,20 +189,73 @@ def fit_features(
         both_gain=float(votes_gain + np.interp(weight, _WEIGHTS, mean_gains)),
         z=z,
         n_changed=int(np.count_nonzero(changed & has_votes)),
-        n_labeled=int(np.count_nonzero(present & ~has_votes)) if used else 0,
+        n_labeled=int(np.count_nonzero(present & ~has_votes)) if weight else 0,
         n_gold=int(has_gold.sum()),
         contradiction=doubt,
         n_seen=max(n_seen, n),
     )
-    return FeatureWeights(learner, float(weight), offsets), effect
+    return FeatureWeights(learner, shares, offsets), effect
 
 
-# ---------------------------------------------------------------------- class balance
+class _Voted(NamedTuple):
+    """Posteriors (n, K) of items by some sources, whether any of them votes (n,), and item weights (n,)."""
+
+    posterior: Array
+    has_votes: Mask
+    counts: Array
+
+    def take(self, at: Items | Mask) -> _Voted:
+        """Return some of the items."""
+        return _Voted(self.posterior[at], self.has_votes[at], self.counts[at])
+
+    @property
+    def balance(self) -> Array:
+        """Mean posterior of items with votes, shape (K,)."""
+        often = self.counts * self.has_votes
+        return np.asarray(often @ self.posterior / max(often.sum(), 1e-300))
+
+    def offsets(self, evidence: Array, shares: Array, doubt: float) -> Array:
+        """Return offsets (2, K) to the log probabilities of items without votes, and with votes.
+
+        For items with votes, the class balance given the votes is restored. For items without votes, it may
+        differ, and is restored to the extent of ``doubt``, in [0, 1], about the votes that the features were
+        learned from.
+        """
+        offsets = np.zeros((2, evidence.shape[1]))
+        adds = weighted_evidence(self.posterior, evidence, self.has_votes, shares, offsets)
+        for row, among, extent in ((0, ~self.has_votes, doubt), (1, self.has_votes, float(shares[1] > 0))):
+            if extent and among.any():
+                kept = self.take(among)
+                offsets[row] = extent * restoring_offsets(kept.posterior, adds[among], kept.counts)
+        return offsets
+
+    def combined(self, evidence: Array, shares: Array, offsets: Array) -> Array:
+        """Return posteriors (n, K) given votes and features."""
+        adds = weighted_evidence(self.posterior, evidence, self.has_votes, shares, offsets)
+        return combine(self.posterior, adds)
 
 
-def restoring_offsets(posterior: Array, adds: Array, balance: Array, counts: Array) -> Array:
-    """Return offsets (K,) to log probabilities with which the mean of ``combine`` is the ``balance``."""
-    offsets, share = np.zeros(len(balance)), counts / counts.sum()
+def _learn_twice(features: Features, means: Array, scales: Array, views: list[_Voted]) -> list[Learner]:
+    """Return one learner of the class per view: of the posteriors by its votes, then by votes and features.
+
+    Labels by votes and features are better to learn from, and items without votes have them, too.
+    """
+    counts = views[0].counts
+    # Items without votes in a view get the mean, so that all views share a matrix.
+    targets = [np.where(each.has_votes[:, None], each.posterior, each.balance) for each in views]
+    voted = np.any([each.has_votes for each in views], axis=0)
+    learners = learn(features, means, scales, targets, counts * voted, by_votes=True)
+    fully = np.ones(2)
+    for number, (view, learner) in enumerate(zip(views, learners, strict=True)):
+        evidence, _ = learner.evidence(features)
+        targets[number] = view.combined(evidence, fully, np.zeros((2, evidence.shape[1])))
+    return learn(features, means, scales, targets, counts)
+
+
+def restoring_offsets(posterior: Array, adds: Array, counts: Array) -> Array:
+    """Return offsets (K,) to log probabilities with which ``adds`` (n, K) keep the mean of posteriors."""
+    offsets, share = np.zeros(posterior.shape[1]), counts / counts.sum()
+    balance = share @ posterior
     for _ in range(100):
         mean = share @ combine(posterior, adds + offsets)
         step = np.log(np.maximum(balance, 1e-12)) - np.log(np.maximum(mean, 1e-12))
@@ -220,107 +265,70 @@ def restoring_offsets(posterior: Array, adds: Array, balance: Array, counts: Arr
     return offsets - offsets.mean()
 
 
-class _Items(NamedTuple):
-    """Items on which the class balance is restored: arrays with one row per item, and their prior (K,)."""
-
-    posterior: Array
-    evidence: Array
-    has_votes: Mask
-    counts: Array
-    prior: Array
-
-    def take(self, at: Items) -> _Items:
-        """Return some of the items."""
-        rows = (self.posterior[at], self.evidence[at], self.has_votes[at], self.counts[at])
-        return _Items(*rows, self.prior)
-
-    def offsets(self, weight: float, doubt: float) -> Array:
-        """Return offsets (2, K) to the log probabilities of items without votes, and with votes.
-
-        For items with votes, the class balance given the votes is restored. For items without votes, it may
-        differ, and is restored to the extent of ``doubt``, in [0, 1], about the votes that the features were
-        learned from.
-        """
-        offsets = np.zeros((2, len(self.prior)))
-        if not weight or not len(self.evidence):
-            return offsets
-        voted = self.has_votes
-        adds = weighted_evidence(self.posterior, self.evidence, voted, weight)
-        if voted.any():
-            kept, counts = self.posterior[voted], self.counts[voted]
-            balance = counts @ kept / counts.sum()
-            offsets[1] = restoring_offsets(kept, adds[voted], balance, counts)
-        # Few items without votes are assumed to have features like those of all items.
-        among = ~voted if np.count_nonzero(~voted) >= _FEW_ITEMS else np.ones(len(voted), bool)
-        flat = np.broadcast_to(self.prior, adds[among].shape)
-        offsets[0] = doubt * restoring_offsets(flat, adds[among], self.prior, self.counts[among])
-        return offsets
-
-    def combined(self, weight: float, offsets: Array) -> Array:
-        """Return posteriors (n, K) given votes and features."""
-        adds = weighted_evidence(self.posterior, self.evidence, self.has_votes, weight)
-        return combine(self.posterior, adds + offsets[self.has_votes.astype(np.intp)])
-
-
 # ---------------------------------------------------------------------- weight
 
 
+def _shares(weight: float, strength: float) -> Array:
+    """Return how much of the evidence of votes and of features counts, in [0, 1], with ratio ``weight``.
+
+    ``strength`` is that of features relative to votes, each alone. A weight below 1 shows that features
+    repeat a part r of what votes say. The best linear combination of two such pieces of evidence with
+    strengths 1 and s (Fisher's discriminant) has the weights (1 - r s) / (1 - r^2 s) and
+    (1 - r) / (1 - r^2 s): votes count a little less, too. The ratio of the two determines r.
+    """
+    if weight >= 1:
+        return np.array([1 / weight, 1.0])
+    # Features that count less than votes are at most as strong; a strength of 1 would be divided by 0.
+    s = min(max(strength, 0.0), 1 - 1e-9)
+    repeated = (1 - weight) / (1 - s * weight)
+    return np.array([1.0, weight]) * (1 - repeated * s) / (1 - repeated**2 * s)
+
+
 class _HeldOut(NamedTuple):
-    """Posteriors (n, K) of the same items by some held-out sources, and by the other sources.
+    """Items with posteriors by all but some held-out sources, and the votes of these.
 
     Attributes
     ----------
-    rest, has_rest : arrays of shape (n, K) and (n,)
-        By the other sources, and whether any of them votes.
+    rest : _Voted
+        By the other sources.
     likelihood, has_own : arrays of shape (n, K) and (n,)
         Likelihood of the held-out votes up to a constant, and whether there are any.
     """
 
-    rest: Array
-    has_rest: Mask
+    rest: _Voted
     likelihood: Array
     has_own: Mask
 
     @classmethod
-    def of(cls, posterior_of: PosteriorOf, part: Mask, items: Items, prior: Array) -> _HeldOut:
-        rest, own = posterior_of(~part, items), posterior_of(part, items)
+    def of(cls, posterior_of: PosteriorOf, part: Mask, at: Items, prior: Array, counts: Array) -> _HeldOut:
+        rest, own = posterior_of(~part, at), posterior_of(part, at)
         has_rest, has_own = (np.abs(each - prior).max(axis=1) > 0 for each in (rest, own))
-        return cls(rest, has_rest, own / prior, has_own)
+        return cls(_Voted(rest, has_rest, counts), own / prior, has_own)
+
+    def gain(self, posterior: Array) -> Array:
+        """Return log P(held-out votes), shape (n,), above that by the class balance; 0 without such votes."""
+        by_class, by_balance = (np.sum(each * self.likelihood, axis=1) for each in (posterior, self.flat))
+        return np.asarray(np.log(by_class / by_balance) * self.has_own)
 
     @property
-    def is_usable(self) -> bool:
-        return bool(self.has_rest.any() and self.has_own.any())
-
-    def target(self, times: Array) -> Array:
-        """Return the target of a learner (n, K).
-
-        Items on which no other source votes get the mean, so that the learners of all parts share a matrix.
-        """
-        often = times * self.has_rest
-        return np.where(self.has_rest[:, None], self.rest, often @ self.rest / max(often.sum(), 1e-300))
-
-    def gain(self, at: Items, times: Array) -> tuple[Array, Array]:
-        """Return the log likelihood of held-out votes by the class balance, and the gain by other sources."""
-        balance = times[at] @ self.rest[at] / max(times[at].sum(), 1e-300)
-        flat = _log_likelihood(np.broadcast_to(balance, self.rest[at].shape), self.likelihood[at])
-        return flat, _log_likelihood(self.rest[at], self.likelihood[at]) - flat
+    def flat(self) -> Array:
+        """Class balance of items with held-out votes, for each item, shape (n, K)."""
+        balance = self.rest._replace(has_votes=self.has_own).balance
+        return np.broadcast_to(balance, self.likelihood.shape)
 
 
-def _contradiction(parts: list[_HeldOut], times: Array) -> float:
+def _contradiction(parts: list[_HeldOut]) -> float:
     """Return the confidence, in [0, 1], that sources contradict each other.
 
     They do if the votes of some predict those of others worse than the class balance does.
     """
-    gains = np.zeros(len(times))
-    for part in parts:
-        at = np.flatnonzero(part.has_own)
-        gains[at] += times[at] * part.gain(at, times)[1]
+    gains = np.sum([part.rest.counts * part.gain(part.rest.posterior) for part in parts], axis=0)
     error = _standard_error(gains[gains != 0])
     return max(0.0, 2 * float(ndtr(-gains.sum() / error)) - 1) if error > 0 else 0.0
 
 
 def _predict_held_out(
-    features: Features, parts: list[_HeldOut], learners: list[Learner], times: Array
+    features: Features, parts: list[_HeldOut], learners: list[Learner], balance: Array
 ) -> tuple[Array, Array, Array]:
     """Predict held-out votes by the other sources and features that were learned from them.
 
@@ -333,64 +341,47 @@ def _predict_held_out(
     alone : array of shape (2,)
         Log likelihood per vote of votes alone and of features alone, above that of the class balance.
     """
-    gains = np.zeros((len(times), len(_WEIGHTS)))
-    totals, n_pairs = np.zeros(2), 0.0
+    gains, totals, n_votes = np.zeros((features.n_items, len(_WEIGHTS))), np.zeros(2), 1e-300
     for part, learner in zip(parts, learners, strict=True):
-        evidence, present = learner.evidence(features)
-        at = np.flatnonzero(part.has_own & present)
-        own, rest, likelihood, often = evidence[at], part.rest[at], part.likelihood[at], times[at]
-        logs = np.empty((len(at), len(_WEIGHTS)))
+        (evidence, present), rest = learner.evidence(features), part.rest
+        often = rest.counts * present * part.has_own
+        by_votes = part.gain(rest.posterior)
         for number, weight in enumerate(_WEIGHTS):
-            adds = weighted_evidence(rest, own, part.has_rest[at], weight)
-            logs[:, number] = _log_likelihood(combine(rest, adds), likelihood)
-        gains[at] += (logs - logs[:, :1]) * often[:, None]
-        flat, by_votes = part.gain(at, times)
-        balance = often @ rest / max(often.sum(), 1e-300)
-        alone = _log_likelihood(combine(np.broadcast_to(balance, rest.shape), own), likelihood)
-        totals += often @ np.column_stack([by_votes, alone - flat])
-        n_pairs += often.sum()
-    n_pairs = max(n_pairs, 1e-300)
-    return gains, gains.sum(axis=0) / n_pairs, totals / n_pairs
-
-
-def _log_likelihood(posterior: Array, likelihood: Array) -> Array:
-    """Return log P(held-out votes), shape (n,), from P(votes | Y = k) up to a constant, (n, K)."""
-    return np.asarray(np.log(np.sum(posterior * likelihood, axis=1)))
+            # Errors that sources share keep held-out votes from showing that both should count less.
+            shares = np.array([min(1.0, 1 / max(weight, 1e-12)), min(1.0, weight)])
+            # Votes that count less move posteriors toward the class balance.
+            offsets = np.outer([0.0, 1 - shares[0]], np.log(np.maximum(balance, 1e-12)))
+            both = rest.combined(evidence, shares, offsets)
+            gains[:, number] += often * (part.gain(both) - by_votes)
+        totals += often @ np.column_stack([by_votes, part.gain(combine(part.flat, evidence))])
+        n_votes += often.sum()
+    return gains, gains.sum(axis=0) / n_votes, totals / n_votes
 
 
 def _choose_weight(gains: Array, gold_gains: Array) -> tuple[float, float]:
     """Return the weight of features, and the standard errors by which it is better than 0.
 
     ``gains`` (n, W) and ``gold_gains`` (g, W) are log likelihoods relative to weight 0. Without gold labels
-    the weight is the smallest one within one standard error of the best. With gold labels it is the mean of
-    its posterior, with held-out votes as the prior.
+    the weight is the most likely one. With gold labels it is the mean of its posterior, with held-out votes
+    as the prior.
     """
     heard = gains[np.abs(gains).max(axis=1, initial=0.0) > 0]
-    weight, z = _supported_weight(heard, _LEAST_Z)
+    (best, z), (_, z_by_gold) = _best_weight(heard), _best_weight(gold_gains)
+    supported = z > _LEAST_Z
     if not len(gold_gains):
-        return weight, z
-    by_gold, z_by_gold = _supported_weight(gold_gains, _LEAST_GOLD_Z)
-    if not weight and not by_gold:
+        return float(_WEIGHTS[best]) if supported else 0.0, z
+    if not supported and z_by_gold <= _LEAST_GOLD_Z:
         return 0.0, max(z, z_by_gold)
     # Unlike gold labels, held-out votes share errors with the other votes, so they count as a few labels.
     share = min(1.0, _VOTES_AS_GOLD / max(len(heard), 1))
     return float(softmax(share * heard.sum(axis=0) + gold_gains.sum(axis=0)) @ _WEIGHTS), max(z, z_by_gold)
 
 
-def _supported_weight(gains: Array, least_z: float) -> tuple[float, float]:
-    """Return the smallest weight within one standard error of the best, 0 if below ``least_z``, and z."""
-    if len(gains) < 2:
-        return 0.0, 0.0
-    total = gains.sum(axis=0)
-    best = int(np.argmax(total))
-    short = [
-        total[best] - total[at] <= _standard_error(gains[:, best] - gains[:, at]) for at in range(best + 1)
-    ]
-    chosen = short.index(True)
-    at = chosen or best  # for weight 0, report z of the best weight
-    error = _standard_error(gains[:, at])
-    z = float(total[at] / error) if error > 0 else 0.0
-    return (float(_WEIGHTS[chosen]), z) if z > least_z else (0.0, z)
+def _best_weight(gains: Array) -> tuple[int, float]:
+    """Return the number of the most likely weight, and its gain in standard errors."""
+    best = int(np.argmax(gains.sum(axis=0)))
+    error = _standard_error(gains[:, best])
+    return best, float(gains[:, best].sum() / error) if error > 0 else 0.0
 
 
 def _standard_error(values: Array) -> float:

@@ -91,7 +91,8 @@ class FeatureEvidence:
 
     def to_state(self) -> tuple[dict[str, Any], dict[str, NDArray[Any]]]:
         """Return JSON values and arrays, for the state of a fit."""
-        arrays = {**self.weights.learner._asdict(), "offsets": self.weights.offsets}
+        arrays = {**self.weights.learner._asdict(), **self.weights._asdict()}
+        del arrays["learner"]
         meta = {"effect": asdict(self.effect), "slope": arrays.pop("slope")}
         return meta, {f"feature_{name}": np.ascontiguousarray(array) for name, array in arrays.items()}
 
@@ -118,5 +119,5 @@ class FeatureEvidence:
             balance=read("balance", (n_classes,), 0.0, 1.0),
             slope=float(state.meta["slope"]),
         )
-        offsets = read("offsets", (2, n_classes))
-        return cls(FeatureWeights(learner, float(effect.weight), offsets), effect)
+        shares, offsets = read("shares", (2,), 0.0, 1.0), read("offsets", (2, n_classes))
+        return cls(FeatureWeights(learner, shares, offsets), effect)

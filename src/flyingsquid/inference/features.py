@@ -65,15 +65,14 @@ class FeatureWeights(NamedTuple):
     Attributes
     ----------
     learner : Learner
-    weight : float
-        Weight of features relative to votes; 0 if the features are not used. The larger of the two counts
-        fully: features with weight 0.5 count half, and next to features with weight 2 votes count half.
+    shares : array of shape (2,)
+        How much of the evidence of votes and of features counts, in [0, 1].
     offsets : array of shape (2, K)
         Added to the log probabilities of items without votes, and of items with votes.
     """
 
     learner: Learner
-    weight: float
+    shares: Array
     offsets: Array
 
     def log_odds(self, posterior: Array, has_votes: Mask, features: Features) -> Array:
@@ -82,27 +81,28 @@ class FeatureWeights(NamedTuple):
         ``posterior`` (n, K) is that of the votes.
         """
         evidence, present = self.learner.evidence(features)
-        adds = weighted_evidence(posterior, evidence, has_votes, self.weight)
-        adds += self.offsets[has_votes.astype(np.intp)]
+        adds = weighted_evidence(posterior, evidence, has_votes, self.shares, self.offsets)
         adds[~present] = 0.0
         return adds
 
 
-def weighted_evidence(posterior: Array, evidence: Array, has_votes: Mask, weight: float) -> Array:
+def weighted_evidence(
+    posterior: Array, evidence: Array, has_votes: Mask, shares: Array, offsets: Array
+) -> Array:
     """Return what the ``evidence`` (n, K) of features adds to the log probabilities of votes.
 
-    Features with a weight above 1 add their evidence, and votes count less: they lose a part of theirs.
+    If votes do not count fully, they lose a part of their evidence.
 
     Examples
     --------
     >>> one, features = np.array([[0.2, 0.8]]), np.log([[0.5, 0.5]])
-    >>> combine(one, weighted_evidence(one, features, np.array([True]), 2.0)).round(3)
+    >>> adds = weighted_evidence(one, features, np.array([True]), np.array([0.5, 1.0]), np.zeros((2, 2)))
+    >>> combine(one, adds).round(3)
     array([[0.333, 0.667]])
     """
-    adds = min(weight, 1.0) * evidence
-    if weight > 1:
-        logs = np.log(np.maximum(posterior[has_votes], _LEAST))
-        adds[has_votes] -= (1 - 1 / weight) * (logs - logs.max(axis=1, keepdims=True))
+    adds = shares[1] * evidence + offsets[has_votes.astype(np.intp)]
+    logs = np.log(np.maximum(posterior[has_votes], _LEAST))
+    adds[has_votes] -= (1 - shares[0]) * (logs - logs.max(axis=1, keepdims=True))
     return np.asarray(adds)
 
 
