@@ -5,8 +5,8 @@ import pytest
 
 from flyingsquid.estimation.tied_em import Tables
 from flyingsquid.estimation.trust import (
-    agree_by_chance,
     evidence_against_abstention,
+    p_value_of_chance,
     probability_adequate,
     share_determined,
 )
@@ -25,25 +25,25 @@ def simulate(rng, n, accuracies, balance=0.5, coverage=1.0):
 @pytest.mark.parametrize("balance", [0.5, 0.2])
 @pytest.mark.parametrize("coverage", [1.0, 0.3])
 def test_coins_agree_by_chance(balance, coverage):
-    """Each of the two tests rejects .3% of the time; 3 of 100 draws would have a probability of .02."""
+    """P-values of guesses are below .05 in 5% of draws at most; 12 of 100 have a probability of .004."""
     rng = np.random.default_rng(5)
     coins = (rng.random((100, 300, 6)) < balance).astype(np.int8)
     coins[rng.random(coins.shape) >= coverage] = -1
-    assert sum(not agree_by_chance(Moments.of(votes)) for votes in coins) <= 3
+    assert sum(p_value_of_chance(Moments.of(votes)) < 0.05 for votes in coins) <= 11
 
 
 @pytest.mark.parametrize("accuracies", [[0.7] * 4, [0.3, 0.3, 0.8, 0.8]], ids=["signal", "two groups"])
 def test_signal_and_contradiction_are_not_chance(accuracies):
     votes, _ = simulate(np.random.default_rng(0), 400, accuracies)
-    assert not agree_by_chance(Moments.of(votes))
+    assert p_value_of_chance(Moments.of(votes)) < 1e-6
 
 
 def test_sources_that_never_meet_cannot_be_compared():
     votes = np.full((40, 2), -1, np.int8)
     votes[:20, 0], votes[20:, 1] = 0, 1
-    assert not agree_by_chance(Moments.of(votes))
+    assert p_value_of_chance(Moments.of(votes)) == 0
     always = np.zeros((40, 2), np.int8)  # agreement without variance says nothing
-    assert not agree_by_chance(Moments.of(Votes.from_classes(always, classes=[0, 1])))
+    assert p_value_of_chance(Moments.of(Votes.from_classes(always, classes=[0, 1]))) == 0
 
 
 def test_half_is_determined_by_a_hundred_pairs_of_votes():

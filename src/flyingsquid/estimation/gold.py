@@ -48,19 +48,13 @@ class GoldCounts:
         known = np.flatnonzero(gold >= 0)
         codes = np.maximum(votes[known].to_dense().codes, -1)
         share = np.ones(len(known)) if weights is None else weights[known].astype(np.float64)
-        counts = np.zeros((votes.n_sources, 2, 3))
-        for y in (0, 1):
-            items = gold[known] == y
-            for column, vote in enumerate((0, 1, -1)):
-                counts[:, y, column] = share[items] @ (codes[items] == vote)
+        of_class = [share * (gold[known] == y) for y in (0, 1)]
+        counts = [np.stack([each @ (codes == vote) for vote in (0, 1, -1)], axis=1) for each in of_class]
         joint = []
         for unit in units:
             states = (codes[:, list(unit)].astype(np.intp) + 1) @ 3 ** np.arange(len(unit))
-            of_class = [gold[known] == y for y in (0, 1)]
-            size = 3 ** len(unit)
-            counted = [np.bincount(states[y], share[y], minlength=size) for y in of_class]
-            joint.append(np.asarray(counted, np.float64))
-        return cls(counts, tuple(joint))
+            joint.append(np.array([np.bincount(states, each, 3 ** len(unit)) for each in of_class]))
+        return cls(np.stack(counts, axis=1), tuple(joint))
 
     @property
     def classes(self) -> Array:

@@ -10,13 +10,9 @@ from numpy.typing import NDArray
 from flyingsquid.estimation.binary import BinaryFit, Evidence
 from flyingsquid.estimation.conditional import CONDITIONAL
 from flyingsquid.estimation.errors import accuracy_errors
-from flyingsquid.estimation.sources import (
-    SignedMoments,
-    vote_weights,
-)
+from flyingsquid.estimation.sources import SignedMoments, vote_weights
 from flyingsquid.estimation.symmetric import triplet_pairs
 from flyingsquid.estimation.triplets import all_triplets_mean
-from flyingsquid.moments import Moments
 
 Array = NDArray[np.float64]
 # An estimate without a standard error counts as this many votes.
@@ -37,11 +33,9 @@ def with_gold(fit: BinaryFit, evidence: Evidence, *, method: str, screen: float)
     # the estimate remains, so that votes that do not occur on gold labels are rare, not impossible.
     unseen = max(1 - float(gold.classes.sum() / evidence.moments.n_items), 0.0)
     worth = np.maximum(unseen * _effective_votes(fit, evidence, accuracy, method, screen), 1.0)
-    items = (worth / coverage)[
-        :, None
-    ] * fit.balance  # the number of items of each class that a table counts as
-    known = gold.votes.sum(axis=2)
-    tables = (fit.tables * items[:, :, None] + gold.votes) / (items + known)[:, :, None]
+    # The number of items of each class that a table counts as.
+    items = (worth / coverage)[:, None] * fit.balance
+    tables = pool_tables(fit.tables, items, gold.votes)
     accuracy = (accuracy * worth + gold.right) / (worth + gold.cast)
     weights = vote_weights(tables, absence_counts=method in CONDITIONAL)
     # Both sides contain the items with gold labels, so the smaller one adds less information than it has.
@@ -56,13 +50,13 @@ def with_gold(fit: BinaryFit, evidence: Evidence, *, method: str, screen: float)
     )
 
 
-def unit_with_gold(table: Array, worth: Array, known: Array) -> Array:
-    """Return the table of a unit, shape (2, 3^s), moved toward the votes of its sources on gold labels.
+def pool_tables(tables: Array, worth: Array, known: Array) -> Array:
+    """Return tables of S states, shape (..., 2, S), moved toward the votes on gold labels.
 
-    ``worth`` of shape (2,) is the number of items of each class that the table counts as; ``known`` of shape
-    (2, 3^s) counts items with gold labels.
+    ``worth`` of shape (..., 2) is the number of items of each class that a table counts as; ``known`` of
+    shape (..., 2, S) counts items with gold labels.
     """
-    return np.asarray((table * worth[:, None] + known) / (worth + known.sum(axis=1))[:, None])
+    return np.asarray((tables * worth[..., None] + known) / (worth + known.sum(axis=-1))[..., None])
 
 
 def _effective_votes(
@@ -75,16 +69,13 @@ def _effective_votes(
     """
     route = {"quadratic": "covariance", "median": "mean", "best": "mean"}
     moments = evidence.moments
-    nearest = replace(fit, triplets_used=_all_triplets(fit, moments, screen)) if method == "best" else fit
-    errors = accuracy_errors(moments, nearest, method=route.get(method, method), screen=screen, by_hand=False)
+    if method == "best":
+        pairs = triplet_pairs(moments, SignedMoments.of(moments), fit.flags, fit.separation, screen)
+        fit = replace(fit, triplets_used=all_triplets_mean(pairs).used)
+    errors = accuracy_errors(moments, fit, method=route.get(method, method), screen=screen, by_hand=False)
     spread = np.maximum(accuracy * (1 - accuracy), 0.25 / moments.n_items)
     with np.errstate(divide="ignore", invalid="ignore"):
         worth = spread / errors**2
     known = np.isfinite(worth)
     typical = float(np.median(worth[known])) if known.any() else _UNKNOWN_WORTH
     return np.clip(np.where(known, worth, typical), _UNKNOWN_WORTH, moments.n_items)
-
-
-def _all_triplets(fit: BinaryFit, moments: Moments, screen: float) -> NDArray[np.int64]:
-    signed = SignedMoments.of(moments)
-    return all_triplets_mean(triplet_pairs(moments, signed, fit.flags, fit.separation, screen)).used

@@ -25,7 +25,7 @@ from flyingsquid.estimation.binary import (
     is_imbalanced,
 )
 from flyingsquid.estimation.gold import GoldCounts
-from flyingsquid.estimation.gold_correction import unit_with_gold, with_gold
+from flyingsquid.estimation.gold_correction import pool_tables, with_gold
 from flyingsquid.estimation.graph_moments import TaskPair, pair_of_tasks
 from flyingsquid.estimation.proportional import tables_of_tasks
 from flyingsquid.estimation.sources import Separation, SignedMoments
@@ -203,7 +203,7 @@ def _fit_units(
             raise NotIdentifiableError(f"Sources {names}: {error}") from error
         if known is not None and task.fit.worth is not None:
             worth = task.fit.worth[at].min(axis=0)
-            table = unit_with_gold(solved.table, worth, known.units[seen[number]])
+            table = pool_tables(solved.table, worth, known.units[seen[number]])
             solved = replace(solved, table=table)
         seen[number] += 1
         found.append(solved)

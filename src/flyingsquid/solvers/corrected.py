@@ -12,8 +12,7 @@ from flyingsquid._values import format_value
 from flyingsquid.estimation.factors import Factors, direction_by_gold, fit_factors
 from flyingsquid.estimation.gold_regression import FEWEST_LABELS, fit_correction
 from flyingsquid.estimation.mixture import gain_over_majority
-from flyingsquid.estimation.normal import NORMAL_95
-from flyingsquid.estimation.shares import looks_random
+from flyingsquid.estimation.shares import NORMAL_95, looks_random
 from flyingsquid.estimation.source_estimates import SourceErrors, estimate_by_gold
 from flyingsquid.estimation.tied_em import rows_of
 from flyingsquid.fits.base import Array
