@@ -30,9 +30,10 @@ _MOST_SKEWED = 4.0
 _REWEIGHTINGS = 2
 # Relative error of b: far below its sampling error, and reached without O(m³) steps.
 _CLOSE_ENOUGH = 1e-8
-# Sources are clearly dependent below this p-value. More sources than this are not tested by default: the test
-# compares all pairs.
-_CLEARLY_DEPENDENT, _MOST_TESTED = 1e-3, 300
+# More sources than this are not tested by default: the test compares all pairs.
+_MOST_TESTED = 300
+CLEARLY_DEPENDENT = 1e-3
+"""Sources are clearly dependent below this p-value."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -53,11 +54,6 @@ class FitTest:
     statistic: float
     degrees: int
     p_value: float
-
-    @property
-    def is_rejected(self) -> bool:
-        """True if the sources are clearly dependent."""
-        return self.p_value < _CLEARLY_DEPENDENT
 
 
 @dataclass(frozen=True, slots=True)

@@ -16,7 +16,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from flyingsquid.estimation.dependence import MOST_SOURCES, Dependence, find_copies, find_dependence
-from flyingsquid.estimation.independence import independence_of_votes
+from flyingsquid.estimation.independence import CLEARLY_DEPENDENT, independence_of_votes
 from flyingsquid.estimation.shares import NORMAL_95
 from flyingsquid.estimation.source_estimates import (
     RowLabels,
@@ -87,8 +87,10 @@ _NEGLIGIBLE = 0.01
 # The gain must hold under tables of at least this share, and under weighted votes unless the tables passed a
 # test. Labels that differ from weighted votes lose under them by construction, so their gain shows little.
 _PLAUSIBLE = 0.05
-# Guesses pass the test, too, so this p-value is required for the agreement of the sources.
-_CLEAR_SIGNAL = 0.005
+# Independence counts as tested with so many pairs beyond the number of sources, or with this trust, which
+# abstentions may show; it has passed with the higher trust (with .75, 1 of 4,000 random panels of LLMBar is
+# recommended with a loss; with .5, 2). Guesses pass, too, so the agreement must also have this p-value.
+_FEWEST_TESTED, _LIKELY, _VERY_LIKELY, _CLEAR_SIGNAL = 3, 0.5, 0.8, 0.005
 # If more than this share of the pairs is dependent, independence does not count as tested, also if the tables
 # fit after the dependence is discounted: at twice this share, 22 of 2,500 random panels of LLMBar are
 # recommended with a loss.
@@ -151,17 +153,18 @@ class MixtureFit:
     def is_tested(self) -> bool:
         """True if the independence of the sources could be tested."""
         m = self.moments.n_sources
-        return self.trust.is_tested and self.dependence.n_pairs <= _FEW_DEPENDENT * m * (m - 1) / 2
+        few = self.dependence.n_pairs <= _FEW_DEPENDENT * m * (m - 1) / 2
+        return few and (self.trust.n_tested >= _FEWEST_TESTED or self.trust.share > _LIKELY)
 
     @property
     def _has_passed(self) -> bool:
         """True if the tables passed the test of independence, and no other test rejects them."""
-        if not self.trust.has_passed or p_value_of_chance(self.moments) > _CLEAR_SIGNAL:
+        if self.trust.share <= _VERY_LIKELY or p_value_of_chance(self.moments) > _CLEAR_SIGNAL:
             return False
         shared = self.dependence.shared
         groups = None if shared is None else components(np.argwhere(shared > 0), len(shared))
         test = independence_of_votes(self.moments, groups)
-        return test is None or not test.is_rejected
+        return test is None or test.p_value >= CLEARLY_DEPENDENT
 
     @cached_property
     def gain(self) -> Gain | None:

@@ -44,10 +44,6 @@ _PAIRS = 100.0
 _LEAST_COVERAGE, _MOST_COVERAGE, _UNUSUAL_VOTES, _FEWEST_SOURCES = 0.02, 0.98, 10.0, 3
 # Pairs are compared one by one if they share this many items.
 _SHARED_ITEMS = 10.0
-# Independence counts as tested if there are so many pairs beyond the number of sources, or if abstentions
-# show that the tables can be trusted by more than this; it has passed with the higher trust (with .75, 1 of
-# 4,000 random panels of LLMBar is recommended with a loss; with .5, 2).
-_FEWEST_TESTED, _LIKELY, _VERY_LIKELY = 3, 0.5, 0.8
 
 
 @dataclass(frozen=True, slots=True)
@@ -67,16 +63,6 @@ class Trust:
     share: float
     shared_errors: float = 0.0
     n_tested: int = 0
-
-    @property
-    def is_tested(self) -> bool:
-        """True if the independence of the sources could be tested."""
-        return self.n_tested >= _FEWEST_TESTED or self.share > _LIKELY
-
-    @property
-    def has_passed(self) -> bool:
-        """True if the tables are much more likely than any other explanation."""
-        return self.share > _VERY_LIKELY
 
 
 def shares_of_pairs(tables: Tables) -> Array:

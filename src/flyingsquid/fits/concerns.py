@@ -8,9 +8,10 @@ from __future__ import annotations
 import numpy as np
 
 from flyingsquid._values import format_value
+from flyingsquid.estimation.intervals import FEWEST_SOURCES
 from flyingsquid.estimation.shares import NORMAL_95
 from flyingsquid.fits.base import Array, Fit
-from flyingsquid.fits.diagnostics import FEWEST_SOURCES, format_names, names_in
+from flyingsquid.fits.diagnostics import format_names, names_in
 from flyingsquid.fits.weighted import balanced_accuracies
 from flyingsquid.moments import Moments
 from flyingsquid.votes import Votes

@@ -13,7 +13,8 @@ from flyingsquid._table import facts_table
 from flyingsquid._values import format_count
 from flyingsquid.estimation.features import FeatureEffect
 from flyingsquid.estimation.gold_regression import GoldEffect
-from flyingsquid.estimation.independence import FitTest
+from flyingsquid.estimation.independence import CLEARLY_DEPENDENT, FitTest
+from flyingsquid.estimation.intervals import FEWEST_SOURCES
 from flyingsquid.exceptions import ModelFileError
 from flyingsquid.files.fields import (
     TEXT,
@@ -39,8 +40,6 @@ _ALIKE = 0.08
 _TOO_GOOD = 0.3
 UNTESTED = "there are too few votes to test whether the sources are independent"
 _TOO_GOOD_DOUBT = "such a gain is more often a sign that good and bad sources are confused"
-FEWEST_SOURCES = 3
-"""Fewer sources than this do not determine accuracies."""
 PERSISTENT = 0.1
 """Errors with a smaller excess correlation than this hardly change a label."""
 _MOST_NAMED = 5
@@ -349,7 +348,7 @@ def dependence_doubts(test: FitTest | None) -> list[str]:
     """Return a doubt if the sources are clearly dependent, or could not be tested; otherwise nothing."""
     if test is None:
         return [UNTESTED]
-    if not test.is_rejected:
+    if test.p_value >= CLEARLY_DEPENDENT:
         return []
     p = f"p = {test.p_value:.1g}" if test.p_value > 0 else "p < 1e-300"
     return [f"the sources are not independent given the truth ({p})"]

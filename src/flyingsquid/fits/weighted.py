@@ -223,7 +223,7 @@ class WeightedFit(Fit):
             doubts = dependence_doubts(test) or [UNTESTED]
         elif not is_certain:
             doubts = ["under other plausible models it may be less than half a point"]
-        if self.has_several_explanations:
+        if self.second_factor >= SECOND_FACTOR:
             doubts.append("groups of sources agree for a reason that may not be the truth")
         return recommend(gain, self.accuracies, moments.coverage, doubts, interval)
 

@@ -31,7 +31,12 @@ from flyingsquid.estimation.drawing import draw_around_task
 from flyingsquid.estimation.errors import accuracy_errors, draw_votes, strength_errors
 from flyingsquid.estimation.gold_correction import with_gold
 from flyingsquid.estimation.graph_fit import fit_graph
-from flyingsquid.estimation.independence import FitTest, independence_of, independence_test
+from flyingsquid.estimation.independence import (
+    CLEARLY_DEPENDENT,
+    FitTest,
+    independence_of,
+    independence_test,
+)
 from flyingsquid.estimation.intervals import intervals_around
 from flyingsquid.estimation.shares import NORMAL_95
 from flyingsquid.estimation.symmetric import SYMMETRIC
@@ -414,7 +419,7 @@ class ClosedFormAssessment(Assessment):
             estimate = task.fit.balance_estimate
             if estimate is not None and np.array_equal(estimate.balance, balance[number]):
                 errors[number] = self.widening * estimate.error / 2  # of E[Y], twice that of P(Y)
-        if np.isfinite(errors).any() and self._test is not None and self._test.is_rejected:
+        if np.isfinite(errors).any() and self._test is not None and self._test.p_value < CLEARLY_DEPENDENT:
             errors[:] = np.nan
         return intervals_around(balance, errors)
 
