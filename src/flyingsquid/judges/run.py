@@ -26,6 +26,7 @@ from flyingsquid.judges.judge import Answer, Judge, with_classes
 from flyingsquid.judges.planner import Planner
 from flyingsquid.votes import Votes
 from flyingsquid.votes.codes import NOT_ASKED, REASONS, Label, read_names, smallest_dtype
+from flyingsquid.votes.encode import as_column
 from flyingsquid.votes.frames import is_frame, is_lazy
 
 Reason = Literal["abstained", "refused", "unparseable", "failed"]
@@ -341,7 +342,9 @@ def _collect(
             error = answer.parse_error
             why = "" if error is None else f" ({type(error).__name__} in its parser)"
             unparseable[j] = f"{answer.raw!s:.200}{why}"
-    votes = Votes(codes, labels, tuple(judge.name for judge in judges), _to_array(ids))
+    votes = Votes(
+        codes, labels, tuple(judge.name for judge in judges), None if ids is None else as_column(ids, "ids")
+    )
     counts = {reason: np.asarray(n, np.int64) for reason, n in votes.missing_counts().items()}
     counts["answered"] = n_items - np.sum(list(counts.values()), axis=0)
     for name in ("asked", "retries", "timeouts"):
@@ -351,10 +354,3 @@ def _collect(
     for (j, _), answer in kept.items():
         errors[j] = errors[j] or answer.error
     return JudgeRun(votes, raw, counts, tuple(errors), tuple(unparseable), asking)
-
-
-def _to_array(ids: list[str | int] | None) -> NDArray[Any] | None:
-    if ids is None:
-        return None
-    mixed = len({type(i) for i in ids}) > 1
-    return np.array(ids, dtype=object if mixed else None)
