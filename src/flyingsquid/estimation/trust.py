@@ -118,8 +118,7 @@ def trust_in_tables(
     if n_tested:
         n_met, predicted, variance = np.full((3, len(upper[0])), 1e-300)
         for items, of_class in zip(met, tables.tables.transpose(1, 0, 2), strict=True):
-            n_shared = items[upper]
-            rate = np.einsum("pv,pv->p", of_class[upper[0]], of_class[upper[1]])
+            n_shared, rate = items[upper], (of_class @ of_class.T)[upper]
             n_met += n_shared
             predicted += n_shared * rate
             variance += n_shared * rate * (1 - rate)

@@ -197,14 +197,17 @@ class DensePairs:
         return SparsePairs(csr_array(self.array.transpose(0, 2, 1, 3).reshape(width, width)), self.n_classes)
 
 
-class _Places(NamedTuple):
-    """Position of each stored count: its row, source, vote, the other vote, and ``source * m + other``."""
+class _Entries(NamedTuple):
+    """Counts of pairs that are not 0: the two sources, the vote of the other one, and the count."""
 
-    row: NDArray[np.intp]
     source: NDArray[np.intp]
-    first: NDArray[np.intp]
-    second: NDArray[np.intp]
-    pair: NDArray[np.intp]
+    other: NDArray[np.intp]
+    vote: NDArray[np.intp]
+    times: NDArray[Any]
+
+    def where(self, mask: NDArray[np.bool_]) -> _Entries:
+        """Return some of the counts."""
+        return _Entries(*(each[mask] for each in self))
 
 
 class SparsePairs:
@@ -249,49 +252,47 @@ class SparsePairs:
         return (np.arange(self.n_classes)[:, None] * self.n_sources + sources).ravel()
 
     def by_own_vote(self, k: int) -> NDArray[Any]:
-        m = self.n_sources
-        part = self.matrix[k * m : (k + 1) * m]
-        return self._sums(rows_of_entries(part) * m + part.indices % m, part.data)
+        return self._sums(self._entries(k))
 
     def overlap(self) -> NDArray[Any]:
-        return self._sums(self._places().pair, self.matrix.data)
+        return self._sums(*map(self._entries, range(self.n_classes)))
 
     def agreement(self) -> NDArray[Any]:
-        _, _, first, second, pair = self._places()
-        same = first == second
-        return self._sums(pair[same], self.matrix.data[same])
+        every = map(self._entries, range(self.n_classes))
+        return self._sums(*(each.where(each.vote == k) for k, each in enumerate(every)))
 
-    def _places(self) -> _Places:
-        matrix, m, k = self.matrix, self.n_sources, self.n_classes
-        row, source, first = (
-            np.repeat(each, np.diff(matrix.indptr))
-            for each in (np.arange(k * m), np.tile(np.arange(m), k), np.repeat(np.arange(k), m))
-        )
-        second = matrix.indices // m
-        return _Places(row, source, first, second, (source - second) * m + matrix.indices)
+    def _entries(self, k: int) -> _Entries:
+        """Return the counts of pairs in which the first source votes k."""
+        m, matrix = self.n_sources, self.matrix
+        ends = matrix.indptr[k * m : (k + 1) * m + 1]
+        source, indices = np.repeat(np.arange(m), np.diff(ends)), matrix.indices[ends[0] : ends[-1]]
+        vote = indices // m
+        return _Entries(source, indices - vote * m, vote, matrix.data[ends[0] : ends[-1]])
 
-    def _sums(self, pair: NDArray[Any], data: NDArray[Any]) -> NDArray[Any]:
-        """Sum counts by pair of sources, in their type: below 2**53 integers are exact in float64."""
-        m = self.n_sources
-        sums = np.bincount(pair, data.astype(np.float64), minlength=m * m).reshape(m, m)
-        return np.asarray(sums.astype(self.matrix.dtype))
+    def _sums(self, *parts: _Entries) -> NDArray[Any]:
+        """Sum counts by pair of sources, shape (m, m)."""
+        sums = np.zeros((self.n_sources, self.n_sources), self.matrix.dtype)
+        for part in parts:
+            np.add.at(sums, (part.source, part.other), part.times)
+        return sums
 
     def compare(self) -> PairAgreement:
-        m, k, (_, _, first, second, pair) = self.n_sources, self.n_classes, self._places()
-        data, same = self.matrix.data.astype(np.float64), first == second
-        overlap, agreement = (
-            np.asarray(np.bincount(pair[at], data[at], minlength=m * m), np.float64)
-            for at in (slice(None), same)
-        )
-        met = np.flatnonzero(overlap)  # the other statistics are those of pairs that share items
-        number = np.empty(m * m, np.intp)
-        number[met] = np.arange(len(met))
-        cell = number[pair] * k
-        own, others = (
-            np.bincount(cell + vote, data, minlength=k * len(met)).reshape(-1, k) for vote in (first, second)
-        )
-        products, squares = (np.einsum("pk,pk->p", own, each) for each in (others, own))
-        found = _comparison(overlap[met], agreement[met], products, own.max(axis=1), squares)
+        m = self.n_sources
+        overlap, agreement, products, usual, squares, own = np.zeros((6, m * m))
+        for k in range(self.n_classes):
+            source, other, vote, count = self._entries(k)
+            pair, turned, same = source * m + other, other * m + source, vote == k
+            count = count.astype(np.float64)  # adding another type is several times slower
+            np.add.at(overlap, pair, count)
+            np.add.at(agreement, pair[same], count[same])
+            np.add.at(own, pair, count)
+            own_votes = own[pair]
+            np.add.at(products, pair, count * own[turned])
+            np.add.at(squares, pair, count * own_votes)
+            usual[pair] = np.maximum(usual[pair], own_votes)
+            own[pair] = 0.0
+        met = np.flatnonzero(overlap)  # the other pairs share no item
+        found = _comparison(*(each[met] for each in (overlap, agreement, products, usual, squares)))
         every = overlap, agreement, np.ones(m * m), np.zeros(m * m), np.zeros(m * m)
         for values, of_met in zip(every[2:], found[2:], strict=True):
             values[met] = of_met
@@ -318,16 +319,17 @@ class SparsePairs:
         return VotesByClass(others)
 
     def votes_met(self, factors: Array | None = None, shared: Array | None = None) -> tuple[Array, Array]:
-        m, size, (row, source, first, second, pair) = self.n_sources, self.matrix.shape[0], self._places()
-        other = pair - source * m
-        data = self.matrix.data * (1.0 if factors is None else factors[other])
-        if shared is not None:
-            data *= 1 - shared.ravel()[pair]
-        data[source == other] = 0.0
-        same = first == second
-        met = np.bincount(row, data, minlength=size).reshape(-1, m).T
-        sides = np.bincount(row[same], data[same], minlength=size).reshape(-1, m).T
-        return np.asarray(sides, np.float64), np.asarray(met, np.float64)
+        sides, met = np.zeros((2, self.n_sources, self.n_classes))
+        for k in range(self.n_classes):
+            source, other, vote, count = self._entries(k)
+            data = np.where(source == other, 0.0, count)
+            if factors is not None:
+                data *= factors[other]
+            if shared is not None:
+                data *= 1 - shared[source, other]
+            met[:, k] = np.bincount(source, data, minlength=self.n_sources)
+            sides[:, k] = np.bincount(source, np.where(vote == k, data, 0.0), minlength=self.n_sources)
+        return sides, met
 
     def lowest(self, n_items: float) -> float:
         # A missing vote next to a vote cannot be negative if no pair exceeds the votes of its sources.
