@@ -19,7 +19,8 @@ from benchmarks.paper.data import Array, Codes
 from benchmarks.paper.label_model_theorems import rounded, slope
 from flyingsquid import theory
 from flyingsquid.exceptions import NotIdentifiableError
-from flyingsquid.models import LabelModel, to_training_set
+from flyingsquid.models import LabelModel
+from flyingsquid.models.end_model import to_training_set
 from flyingsquid.votes import Votes
 
 ACCURACIES = np.array([0.8, 0.78, 0.75, 0.72, 0.7])

@@ -34,7 +34,8 @@ from benchmarks.quality import peers
 from benchmarks.quality.scores import add_one_shares, f1
 from flyingsquid.exceptions import NotIdentifiableError
 from flyingsquid.graph import DependencyGraph
-from flyingsquid.models import LabelModel, SequenceLabelModel, to_training_set
+from flyingsquid.models import LabelModel, SequenceLabelModel
+from flyingsquid.models.end_model import to_training_set
 
 REPEATS = 7
 SEEDS = range(5)

@@ -27,7 +27,8 @@ from benchmarks.paper.triplet_search import f1_of
 from benchmarks.quality.scores import add_one_shares, f1
 from flyingsquid.datasets import simulate_sequence
 from flyingsquid.exceptions import NotIdentifiableError
-from flyingsquid.models import LabelModel, OnlineLabelModel, to_training_set
+from flyingsquid.models import LabelModel, OnlineLabelModel
+from flyingsquid.models.end_model import to_training_set
 
 CHUNK = 100  # items per update of a label model on frames; also how often an online model is estimated again
 GOLD_EVERY = 100  # every hundredth train frame has a gold label in the stream with gold labels

@@ -251,8 +251,8 @@ def count_chunks(
         total.push(votes)
         part = Moments.of(votes, graph)
         moments = part if moments is None else moments + part
-    if pooled.votes is not None:
-        found = pooled.result(pooled.votes)
+    found = pooled.result()
+    if found is not None:
         moments = found.moments if moments is None else moments + found.moments
         if rows and found.rows is not None:
             total.add(found.rows)
@@ -266,8 +266,7 @@ class _PooledRows:
     """
 
     def __init__(self) -> None:
-        self.votes: Votes | None = None  # the first ones
-        self._counts, self._missing = np.zeros(0), np.zeros(0, np.int64)
+        self._pooled: tuple[Votes, CountedRows, NDArray[np.int64]] | None = None
 
     def add(self, votes: Votes) -> bool:
         """Count votes; return False if they have too many possible rows."""
@@ -275,19 +274,22 @@ class _PooledRows:
         if counted is None:
             return False
         missing = count_missing(votes.codes)
-        if self.votes is None:
-            self.votes, self._counts, self._missing = votes, counted.counts, missing
-        else:
-            self._counts, self._missing = self._counts + counted.counts, self._missing + missing
+        if self._pooled is not None:
+            votes, before, missed = self._pooled  # names and classes are those of the first chunk
+            counted = counted._replace(counts=before.counts + counted.counts)
+            missing = missed + missing
+        self._pooled = votes, counted, missing
         return True
 
-    def result(self, votes: Votes) -> ChunkCounts:
-        """Return the counts, for the classes and names of ``votes``."""
-        present = np.flatnonzero(self._counts)
+    def result(self) -> ChunkCounts | None:
+        """Return the counts; None without chunks of few sources."""
+        if self._pooled is None:
+            return None
+        votes, counted, missing = self._pooled
+        present = np.flatnonzero(counted.counts)
         codes = all_patterns(votes.n_sources, votes.n_classes)[present]
-        times = self._counts[present].astype(np.int64)
-        counted = CountedRows(codes, times, votes.n_classes, self._counts)
+        times = counted.counts[present].astype(np.int64)
         moments = Moments._count(Votes(codes, votes.classes, votes.names), None, times, counted)
         most = most_rows(votes.n_sources)
         rows = _bounded(codes, times, int(times.sum()), most, votes.classes, votes.names)
-        return ChunkCounts(replace(moments, missing=self._missing), rows)
+        return ChunkCounts(replace(moments, missing=missing), rows)
