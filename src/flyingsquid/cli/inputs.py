@@ -224,7 +224,22 @@ def read_inputs(
             file, needed_by=needed_by, layout=options.get("layout"), gold=gold_file(options)
         )
     console.introduce(file)
+    if model is not None and loaded.loaded is not None and file.form == "long":
+        loaded = _without_new_sources(loaded, loaded.loaded, model, console)
     return loaded, model
+
+
+def _without_new_sources(loaded: LoadedVotes, chunk: VoteChunk, model: Any, console: Console) -> LoadedVotes:
+    """Leave out the votes of sources in long form that the model was not fitted with, such as new workers."""
+    known, names = set(model.vote_schema_.names or ()), chunk.votes.names or ()
+    new = [name for name in names if name not in known]
+    if new and len(new) < len(names):
+        console.note(
+            f"The votes of sources that the model was not fitted with are left out: {format_list(new)}."
+        )
+        votes = model.read_votes(chunk.votes, unknown_sources="ignore")
+        loaded = replace(loaded, loaded=replace(chunk, votes=votes))
+    return loaded
 
 
 def fit_model(

@@ -11,7 +11,7 @@ import click
 import numpy as np
 from numpy.typing import NDArray
 
-from flyingsquid._values import format_count, format_list
+from flyingsquid._values import format_count
 from flyingsquid.cli.console import (
     Console,
     balance_facts,
@@ -33,7 +33,7 @@ from flyingsquid.cli.options import (
     reading_options,
 )
 from flyingsquid.exceptions import OptionError
-from flyingsquid.files import LABEL_FORMATS, LabelWriter, VoteChunk, VoteFile, label_format
+from flyingsquid.files import LABEL_FORMATS, LabelWriter, VoteFile, label_format
 from flyingsquid.votes import Votes
 from flyingsquid.votes.decisions import TieBreak, decide, is_tied
 from flyingsquid.votes.patterns import distinct_codes, is_repetitive
@@ -121,8 +121,6 @@ def label(votes: str, output: str, **options: Any) -> None:
     in_memory = "--learn-from-gold" if options["learn_from_gold"] else in_memory
     loaded, model = read_inputs(votes, options, console, needed_by=in_memory, clips_by="--with-model")
     file, path = loaded.file, options["features_path"]
-    if model is not None and loaded.loaded is not None and file.form == "long":
-        loaded = _without_new_sources(loaded, loaded.loaded, model, console)
     features = None if path is None else load_features(path, file)
     warned: tuple[str, ...] = ()
     if model is None:
@@ -262,17 +260,6 @@ class Labeler:
         if inverse is None:
             return Labeled(codes, posterior, n_votes)
         return Labeled(codes[inverse], posterior[inverse], n_votes[inverse])
-
-
-def _without_new_sources(loaded: LoadedVotes, chunk: VoteChunk, model: Any, console: Console) -> LoadedVotes:
-    """Leave out the votes of sources in long form that the model was not fitted with, such as new workers."""
-    known, names = set(model.vote_schema_.names or ()), chunk.votes.names or ()
-    new = [name for name in names if name not in known]
-    if not new or len(new) == len(names):
-        return loaded
-    console.note(f"The votes of sources that the model was not fitted with are left out: {format_list(new)}.")
-    votes = model.read_votes(chunk.votes, unknown_sources="ignore")
-    return replace(loaded, loaded=replace(chunk, votes=votes))
 
 
 def _write_labels(
