@@ -200,6 +200,21 @@ class TestDefault:
             moved.append(accuracy(labels(np.hstack([votes, added])), y) - accuracy(labels(votes), y))
         assert abs(np.mean(moved)) < 0.01
 
+    def test_a_judge_that_nearly_always_approves_changes_little(self):
+        """Its votes must not move the class balance; accuracy and balance are means over ten panels."""
+        rng, found = np.random.default_rng(8), []
+        for _ in range(10):
+            y = (rng.random(1_500) < 0.7).astype(int)
+            by_class = np.array([[0.8, 0.7, 0.6, 0.6], [0.8, 0.7, 0.62, 0.83]])
+            votes = np.where(rng.random((1_500, 4)) < by_class[y], y[:, None], 1 - y[:, None])
+            polite = rng.random(1_500) < np.where(y == 1, 0.97, 0.96)
+            with_polite = np.column_stack([votes, polite])
+            found.append([accuracy(labels(each), y) for each in (votes, with_polite)])
+            found[-1].append(abs(labels(with_polite).mean(axis=0)[1] - 0.7))
+        without, beside, shift = np.mean(found, axis=0)
+        assert beside > without - 0.005
+        assert shift < 0.05
+
     def test_an_adversary_does_no_harm(self):
         rng = np.random.default_rng(6)
         moved = []
