@@ -272,7 +272,7 @@ def _shares(weight: float, strength: float) -> Array:
     """Return how much of the evidence of votes and of features counts, in [0, 1], with ratio ``weight``.
 
     ``strength`` is that of features relative to votes, each alone. A weight below 1 shows that features
-    repeat a part r of what votes say. The best linear combination of two such pieces of evidence with
+    repeat a part r of the votes. The best linear combination of two such pieces of evidence with
     strengths 1 and s (Fisher's discriminant) has the weights (1 - r s) / (1 - r^2 s) and
     (1 - r) / (1 - r^2 s): votes count a little less, too. The ratio of the two determines r.
     """
