@@ -386,4 +386,6 @@ def test_new_workers_are_left_out_of_later_tasks(folder):
         "later.csv", "-o", "later-labels.csv", "--with-model", "crowd.fsq", "--report", "r.html"
     ).output
     assert "left out: 'eve'" in said
+    assert "left out: 'eve'" in run("analyze", "later.csv", "--with-model", "crowd.fsq").output
+    assert "left out: 'eve'" in run("report", "later.csv", "-o", "s.html", "--with-model", "crowd.fsq").output
     assert (folder / "later-labels.csv").read_bytes() == (folder / "known-labels.csv").read_bytes()

@@ -799,3 +799,20 @@ def test_votes_that_are_not_an_array_are_shown(wrong):
 def test_a_file_that_does_not_exist_is_named(path):
     with pytest.raises(VoteFileError, match=r"votes\.csv"):
         fs.LabelModel().fit(path)
+
+
+def test_workers_may_be_missing_from_later_votes_and_new_ones_are_named():
+    rng = np.random.default_rng(0)
+    y, items = rng.integers(0, 2, 400), np.repeat(np.arange(400), 3)
+    worker = np.array([rng.choice(6, 3, replace=False) for _ in range(400)]).ravel()
+    label = np.where(rng.random(1_200) < 0.8, y[items], 1 - y[items])
+    early, few = items < 200, worker < 4
+
+    def votes(mask):
+        return fs.Votes.from_long(items[mask], np.array(list("abcdef"))[worker[mask]], label[mask])
+
+    model = fs.LabelModel().partial_fit(votes(early)).partial_fit(votes(~early & few))
+    together = fs.LabelModel().partial_fit(votes(early | few))
+    assert model.moments_ == together.moments_
+    with pytest.raises(IncompatibleError, match="'e', 'f'"):
+        fs.LabelModel().partial_fit(votes(few)).partial_fit(votes(early))

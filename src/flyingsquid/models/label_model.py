@@ -328,6 +328,8 @@ class LabelModel(FitAttributes["Fitted", Moments], BatchEstimator):
         Parameters
         ----------
         votes, sample_weight : as in :meth:`fit`
+            Sources of earlier calls may be missing from votes in long form. New sources raise an error; use
+            :class:`OnlineLabelModel` if sources join later.
         y : ignored
         gold : gold labels of some of these items, as in :meth:`fit`, optional
             They are added to those of earlier calls. The votes on the newest 10,000 items with gold labels
@@ -364,8 +366,8 @@ class LabelModel(FitAttributes["Fitted", Moments], BatchEstimator):
             known = before.classes
         stacked = None if graph is None else graph.stacked_shape
         chunk = as_votes(votes, known, stacked, check=before is None)
-        if before is not None and before.graph is not None and before.names and chunk.names:
-            chunk = chunk.matched_to(before.classes, before.names)
+        if before is not None:
+            chunk = chunk.with_all_sources(before.names).matched_to(before.classes, before.names)
         weights = None if sample_weight is None else read_weights(sample_weight, chunk.n_items)
         total = Moments.of(chunk, graph, sample_weight=weights)
         total = total if before is None else before + total
