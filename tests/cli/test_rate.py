@@ -120,7 +120,7 @@ def test_bad_groups_are_refused(folder):
     assert "'group'" in run("rate", "systems.csv", "--gold", "gold.csv", "--by", "group", code=1)
     assert "--by" in run("rate", "votes.csv", "--gold", "gold.csv", "--compare", "a,b", code=2)
     words = ("rate", "systems.csv", "--gold", "gold.csv", "--by", "system")
-    assert "'nowhere'" in run(*words, "--compare", "new,nowhere", code=1)
+    assert "'nowhere'" in run(*words, "--compare", "new,nowhere", code=2)
     assert "--compare" in run(*words, "--compare", "new", code=2)
     write_csv(folder / "blank.csv", ["id", "system", "a"], [["m1", "", "ham"], ["m2", "x", "spam"]])
     write_csv(folder / "few.csv", ["id", "gold"], [["m1", "ham"]])

@@ -11,10 +11,9 @@ import pytest
 import flyingsquid as fs
 from flyingsquid.estimation.dependence import Dependence
 from flyingsquid.estimation.mixture import gain_over_majority
-from flyingsquid.estimation.tied_em import Rows
+from flyingsquid.estimation.tied_em import rows_of
 from flyingsquid.exceptions import NotFittedError, SourceWarning
 from flyingsquid.fits.diagnostics import recommend_by_gold
-from flyingsquid.votes.codes import OneHot
 from tests.oracle.star import AnyStar
 from tests.support.strategies import draw
 
@@ -268,7 +267,7 @@ class TestGainOfTheDefault:
         votes = fs.Votes.from_classes(
             np.array([[0, 0, 1], [0, 0, 0], [1, 1, 1], [-1, -1, -1]]), classes=(0, 1)
         )
-        rows = Rows(OneHot.of(np.asarray(votes.codes), 2), np.ones(4))
+        rows = rows_of(votes, None)
         labels = np.array([[0.1, 0.9], [0.9, 0.1], [0.1, 0.9], [0.1, 0.9]])
         tested, untested = (gain_over_majority(labels, [], rows, is_tested=each) for each in (True, False))
         assert tested.value == untested.value == pytest.approx((0.8 + 0.4) / 4)
