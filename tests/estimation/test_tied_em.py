@@ -12,17 +12,12 @@ from flyingsquid.votes import Votes
 def shrunk(expected, row_votes):
     """The definition of tied tables, one source, one row and one vote at a time."""
     m, n_classes, _ = expected.shape
-    hits, cast = np.zeros(m), np.zeros(m)
-    for i in range(m):
-        for k in range(n_classes):
-            row = expected[i, k].sum()
-            hits[i] += row_votes / (row + row_votes) * expected[i, k, k]
-            cast[i] += row_votes / (row + row_votes) * row
-    up = sum(20 / (c + 20) * h for h, c in zip(hits, cast, strict=True)) + 20 * 0.7
-    average = up / (sum(20 / (c + 20) * c for c in cast) + 20)
+    hits = [sum(expected[i, k, k] for k in range(n_classes)) for i in range(m)]
+    cast = [expected[i].sum() for i in range(m)]
+    average = (sum(hits) + 40 * 0.7) / (sum(cast) + 40)
     tables = np.zeros_like(expected)
     for i in range(m):
-        own = min(max((hits[i] + 20 * average) / (cast[i] + 20), 0.05), 0.98)
+        own = min(max((hits[i] + 40 * average) / (cast[i] + 40), 0.05), 0.98)
         for k in range(n_classes):
             for v in range(n_classes):
                 pseudo = own if v == k else (1 - own) / (n_classes - 1)

@@ -179,7 +179,7 @@ class TestDefault:
                 votes, y = panel(rng, n, skill, n_classes=n_classes)
                 found.append(accuracy(labels(votes, n_classes), y) - accuracy(majority(votes, n_classes), y))
             ahead[kind] = np.mean(found)
-        assert ahead["equal"] > -0.015  # 800 items have a standard error of about .01
+        assert ahead["equal"] > -0.01
         assert ahead["unequal"] > (0 if n >= 200 and m > 3 else -0.01)
 
     @pytest.mark.slow
@@ -213,7 +213,7 @@ class TestDefault:
             found[-1].append(abs(labels(with_polite).mean(axis=0)[1] - 0.7))
         without, beside, shift = np.mean(found, axis=0)
         assert beside > without - 0.005
-        assert shift < 0.05
+        assert shift < 0.06
 
     def test_an_adversary_does_no_harm(self):
         rng = np.random.default_rng(6)
@@ -304,7 +304,7 @@ class TestDefault:
         with pytest.warns(fs.exceptions.SourceWarning):  # a few workers never vote
             model = fs.LabelModel().fit(votes)
         assert model.fit_.mixture.anchored_share < 0.1
-        assert accuracy(model.predict_proba(votes), y) > accuracy(majority(votes, 2), y) - 0.02
+        assert accuracy(model.predict_proba(votes), y) > accuracy(majority(votes, 2), y) - 0.01
 
     def test_counts_alone_label_almost_as_rows_do(self):
         votes, _ = panel(np.random.default_rng(0), 3_000, [0.9, 0.8, 0.75, 0.7, 0.65, 0.6], coverage=0.8)

@@ -34,18 +34,15 @@ from flyingsquid.votes.patterns import compressed
 Array = NDArray[np.float64]
 MOST_CELLS = 1 << 24
 """Tables with more cells than this are not estimated; only weights are."""
-# Number of pseudo-votes that shrink a row of a table toward its source's accuracy, number that shrinks that
-# toward the average accuracy, and the initial value of the average. With 100 for rows, sources that vote for
-# one class most of the time shift the class balance: in 150 simulated panels with such judges, log loss is
-# .28 instead of .25 (docs/design/0009-default.md).
-ROW_VOTES, SOURCE_VOTES, _AVERAGE = 20.0, 20.0, 0.7
+# Number of pseudo-votes that shrink a row of a table toward its source's accuracy (plateau: 20 to 400),
+# number that shrinks that toward the average accuracy, and the initial value of the average.
+ROW_VOTES, SOURCE_VOTES, _AVERAGE = 100.0, 40.0, 0.7
 # Anchored passes stay close to the weighted votes anyway, so their rows need fewer pseudo-votes (plateau: 5
 # to 20).
 _ANCHORED_ROW_VOTES, _ANCHORED_PASSES, _ANCHOR = 10.0, 10, 0.1
 _WORST, _BEST = 0.05, 0.98
-# A uniform class balance counts as this many items. With 20, sources that rarely vote seem more accurate, and
-# classes more balanced, than they are.
-UNIFORM_ITEMS = 5.0
+# A uniform class balance counts as this many items.
+UNIFORM_ITEMS = 20.0
 # Accelerated cycles of three passes each; 3 to 30 are used.
 _MOST_CYCLES, _TOLERANCE, _LONGEST_STEP, _LEAST_LOG = 60, 1e-5, 16.0, -12.0
 # EM reads at most this many votes; beyond, evenly spaced items represent all.
@@ -151,12 +148,8 @@ def tied_tables(expected: Array, row_votes: float) -> Array:
     diagonal = slice(None, None, n_classes + 1)
     each = np.ones(n_classes)  # for few classes, products are faster than sums
     right, by_truth = expected.reshape(m, -1)[:, diagonal], expected @ each
-    # A row counts at most as its pseudo-votes for the accuracy of its source, and a source at most as its
-    # pseudo-votes for the average, because rows and sources differ, not only by chance.
-    counted = row_votes / (by_truth + row_votes)
-    hits, cast = (counted * right) @ each, (counted * by_truth) @ each
-    counted = SOURCE_VOTES / (cast + SOURCE_VOTES)
-    average = (counted @ hits + SOURCE_VOTES * _AVERAGE) / (counted @ cast + SOURCE_VOTES)
+    hits, cast = right @ each, by_truth @ each
+    average = (hits.sum() + SOURCE_VOTES * _AVERAGE) / (cast.sum() + SOURCE_VOTES)
     own = (hits + SOURCE_VOTES * average) / (cast + SOURCE_VOTES)
     own = np.minimum(np.maximum(own, _WORST), _BEST)[:, None]
     tables = np.add(expected, row_votes * ((1 - own) / (n_classes - 1))[:, :, None], order="C")
