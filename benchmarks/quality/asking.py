@@ -196,10 +196,9 @@ realized error of certain items at most one point above the target of 5% on pane
 
 _TAIL = """## How to read it
 
-- The results of the frozen half are those of a former stopping rule, which stopped items when their
-  estimated error was below 5%, or when at most a third of 5% of the labels were expected to change.
-- **Met** on simulated panels, `llm_civilcomments` and `crowd_rte`. With 100 gold labels, simulated panels
-  of two classes lose .7 points; one of five pilots, by chance, contains too few labels that change.
+- **Met** on simulated panels, `llm_civilcomments`, `llm_rewardbench2_pairs`, `crowd_rte` and `crowd_sp_amt`.
+  With 100 gold labels, simulated panels of two classes lose .7 points, because one of five pilots, by chance,
+  contains too few labels that change, and `llm_rewardbench2_pairs` loses 1.1 points.
 - **Not met: crowds with few or contradictory votes.** With 2.5 votes per item, as in `crowd_labelme`, the
   pilot and one call per item are already more than half of the calls. On `crowd_trec`, workers disagree so
   often that two thirds of the votes are needed to reproduce the labels of all.

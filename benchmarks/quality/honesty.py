@@ -348,11 +348,9 @@ How the intervals are made: [the design note](../design/0009-default.md).
 
 
 FROZEN_NOTE = """\
-Measured once after the form and the constants were settled, again for two later defaults, and again when more
-gains were recommended, which changed no verdict here. Coverage is above the goals, and for rules and crowds
-so is the width: most rules here vote on six or ten classes, and the design half has none of these. Nothing
-was changed afterwards but the verdict: those below were measured before the lower end of a gain had to exceed
-half a point."""
+Measured once after the form and the constants were settled, again for two later defaults, and again when the
+verdict was changed. Coverage is above the goals, and for rules and crowds so is the width: most rules here
+vote on six or ten classes, and the design half has none of these. Nothing was changed afterwards."""
 
 
 def render(results: Mapping[str, Any]) -> str:
