@@ -164,7 +164,7 @@ def change(node: ast.AST, kind: str) -> None:
         case "truth", ast.Constant():
             node.value = not node.value
         case "number", ast.Constant(value=int() | float() as number):
-            node.value = number + 1
+            node.value = number + 1 if number + 1 != number else number / 2  # 1e300 + 1 is 1e300
         case "sign", ast.UnaryOp():
             node.operand = ast.UnaryOp(node.op, node.operand)  # twice is not at all
         case "condition", ast.If() | ast.IfExp() | ast.While():
