@@ -264,17 +264,29 @@ class Workspace:
                 self._refresh()
 
     def wait(self, seconds: float = 60.0) -> None:
-        """Wait until the votes of all sources are computed.
+        """Wait until the votes of all sources are computed and shown.
 
         Raises
         ------
         TimeoutError
         """
         deadline = time.monotonic() + seconds
-        while any(row["status"] == "working" for row in self.state()["sources"]):
+        while not self._is_current():
             if time.monotonic() > deadline:
                 raise TimeoutError("sources are still being applied")
             time.sleep(0.005)
+
+    def _is_current(self) -> bool:
+        """Return whether no source is being applied, and the view contains all that are ready."""
+        with self._lock:
+            state, shown = self.project.state, {entry.id for entry in self.view.entries}
+            for entry in state.sources.values():
+                if self._columns.status(entry.source, state.classes)["status"] == "working":
+                    return False
+                is_ready = self._columns.get(entry.source, state.classes) is not None
+                if entry.enabled and is_ready and entry.id not in shown:
+                    return False
+        return True
 
     # ------------------------------------------------------------------ background
 
