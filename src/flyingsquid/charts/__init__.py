@@ -42,7 +42,7 @@ class IntervalRow:
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class IntervalChart(Chart):
-    """Shares with intervals, one row each. Without a label there is no legend entry."""
+    """Shares with intervals, one per row. Values of an empty label are not in the legend."""
 
     rows: tuple[IntervalRow, ...]
     x_label: str
