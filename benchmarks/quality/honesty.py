@@ -30,7 +30,16 @@ from benchmarks.harness import RESULTS, save
 from benchmarks.quality.data_directory import data_directory, panel_directory
 from benchmarks.quality.halves import DESIGN, FROZEN, RealSet
 from benchmarks.quality.pools import read_splits
-from benchmarks.quality.regret import Case, clean, copies, difficulty, majority, many_classes, scores
+from benchmarks.quality.regret import (
+    Case,
+    clean,
+    copies,
+    difficulty,
+    majority,
+    many_classes,
+    scores,
+    weak_classifiers,
+)
 from flyingsquid.estimation.intervals import (
     DEFAULT,
     AccuracyEvidence,
@@ -215,6 +224,9 @@ def measure_verdicts() -> dict[str, dict[str, int]]:
         "clean, all": [row[1:] for row in rows],
         "copies": [_verdict_on(case) for case in copies(VERDICT_SEED, DRAWS)],
         "shared difficulty": [_verdict_on(case) for case in difficulty(VERDICT_SEED, DRAWS)],
+        "weak classifiers on real features": [
+            _verdict_on(case) for case in weak_classifiers(VERDICT_SEED, DRAWS)
+        ],
     }
     for name, shape in NOISE.items():
         groups[name] = [_verdict_on(_noise(seed, *shape)) for seed in range(DRAWS)]

@@ -48,6 +48,7 @@ _DESIGN = (
     "breast_cancer", "census", "imdb", "spouse", "youtube", "crowd_adult", "crowd_cf", "crowd_labelme",
     "crowd_rte", "crowd_trec", "weather", "llm_civilcomments", "prompted_youtube", "basketball", "tennis",
 )  # fmt: skip
+_WITH_FEATURES = ("census", "imdb", "llm_civilcomments", "spouse", "weather", "youtube")
 
 
 @dataclass(frozen=True)
@@ -228,6 +229,16 @@ def _cut(name: str, whole: Case, votes: Codes, y: NDArray[Any]) -> Case:
     return Case(name, whole.n_classes, votes, votes, y)
 
 
+def weak_classifiers(seed: int, count: int) -> Iterator[Case]:
+    """Draw panels of weak classifiers on features of scikit-learn's datasets and of the design half."""
+    from benchmarks.quality import weak_classifiers as weak
+
+    tables = weak.bundled()
+    if "FLYINGSQUID_DATA" in os.environ:
+        tables |= weak.embedded(_WITH_FEATURES)
+    yield from weak.draw_panels(tables, seed, count)
+
+
 def _named(case: Case, name: str) -> Case:
     return replace(case, name=name)
 
@@ -240,6 +251,7 @@ GROUPS: dict[str, tuple[Callable[[int, int], Iterator[Case]], int, int]] = {
     "more than two classes": (many_classes, 20_264, 32),
     "real datasets": (real, 0, 0),
     "derived from real datasets": (derived, 20_265, 0),
+    "weak classifiers on real features": (weak_classifiers, 20_266, 140),
 }
 
 
@@ -296,7 +308,7 @@ def measure(methods: Mapping[str, Mapping[str, Any]]) -> dict[str, dict[str, dic
     """Return scores by group, case and method."""
     found: dict[str, dict[str, dict[str, Any]]] = {}
     for group, (make, seed, count) in GROUPS.items():
-        if make in (real, derived) and "FLYINGSQUID_DATA" not in os.environ:
+        if make in (real, derived, weak_classifiers) and "FLYINGSQUID_DATA" not in os.environ:
             continue
         found[group] = {}
         for number, case in enumerate(make(seed, count)):
@@ -316,7 +328,7 @@ def record_baseline(commit: str) -> None:
         base = Path(directory) / "base"
         subprocess.run(["git", "worktree", "add", "--detach", "-q", str(base), commit], cwd=ROOT, check=True)
         try:
-            env = {**os.environ, "PYTHONPATH": str(base / "src")}
+            env = {**os.environ, "PYTHONPATH": f"{base / 'src'}{os.pathsep}{ROOT}"}
             script = [sys.executable, str(Path(__file__)), "--measure-baseline"]
             answer = subprocess.run(script, env=env, stdout=subprocess.PIPE, text=True, check=True)
         finally:

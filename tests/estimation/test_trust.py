@@ -58,7 +58,7 @@ def test_half_is_determined_by_a_hundred_pairs_of_votes():
 
 
 def test_the_prior_is_kept_without_evidence():
-    assert probability_adequate(0.0) == pytest.approx(0.3)
+    assert probability_adequate(0.0) == pytest.approx(0.25)
     assert probability_adequate(10.0) < 1e-3
     assert probability_adequate(-10.0) > 0.999
 

@@ -62,6 +62,8 @@ Array = NDArray[np.float64]
 # are more accurate with more votes per item, and less accurate for one-sided rules with few (design
 # datasets).
 _ANCHORED_SHARE, _VOTES_PER_ITEM, _STEEPNESS = 0.5, 3.0, 8
+# Sources are a crowd if they vote on less than this share of the items on average (.1 to .3: same verdicts).
+_CROWD_COVERAGE = 0.3
 # Anchored tables are used less if they move this share of the items to another class (plateau: .05 to .06)
 # without a gain in log-likelihood of this much per moved item (.1 to .4), more if this share of the pairs is
 # dependent. Derived datasets with anchored tables gain .5 points, and 15% instead of 22% are more than a
@@ -87,10 +89,13 @@ _NEGLIGIBLE = 0.01
 # The gain must hold under tables of at least this share, and under weighted votes unless the tables passed a
 # test. Labels that differ from weighted votes lose under them by construction, so their gain shows little.
 _PLAUSIBLE = 0.05
-# Independence counts as tested with so many pairs beyond the number of sources, or with this trust, which
-# abstentions may show; it has passed with the higher trust (with .75, 1 of 4,000 random panels of LLMBar is
-# recommended with a loss; with .5, 2). Guesses pass, too, so the agreement must also have this p-value.
-_FEWEST_TESTED, _LIKELY, _VERY_LIKELY, _CLEAR_SIGNAL = 3, 0.5, 0.8, 0.005
+# Sources may be independent if the trust exceeds the first number, and have passed the test with the second
+# (with .75, 1 of 4,000 random panels of LLMBar is recommended with a loss; with .5, 2). Guesses pass, too, so
+# the agreement must also have this p-value. In a crowd, who votes on an item is up to chance, so that pairs
+# which share errors meet on few items; a gain may then rest on tables that were rejected, if so many pairs
+# beyond the number of sources were compared. With this exception for all sources, 11 of 31 recommended panels
+# of weak classifiers lose; with it for crowds alone, none is recommended.
+_LIKELY, _VERY_LIKELY, _CLEAR_SIGNAL, _FEWEST_TESTED = 0.5, 0.8, 0.005, 3
 # If more than this share of the pairs is dependent, independence does not count as tested, also if the tables
 # fit after the dependence is discounted: at twice this share, 22 of 2,500 random panels of LLMBar are
 # recommended with a loss.
@@ -151,10 +156,12 @@ class MixtureFit:
 
     @property
     def is_tested(self) -> bool:
-        """True if the independence of the sources could be tested."""
+        """True if a test did not reject the independence of the sources, or if they are a crowd."""
         m = self.moments.n_sources
-        few = self.dependence.n_pairs <= _FEW_DEPENDENT * m * (m - 1) / 2
-        return few and (self.trust.n_tested >= _FEWEST_TESTED or self.trust.share > _LIKELY)
+        if self.dependence.n_pairs > _FEW_DEPENDENT * m * (m - 1) / 2:
+            return False
+        is_crowd = _mean_coverage(self.moments) < _CROWD_COVERAGE
+        return self.trust.share > _LIKELY or (is_crowd and self.trust.n_tested >= _FEWEST_TESTED)
 
     @property
     def _has_passed(self) -> bool:
@@ -333,6 +340,12 @@ def _mix(
         anchored_share=float(anchored_share),
         majority=_without_negligible(dependence.contradiction),
     )
+
+
+def _mean_coverage(moments: Moments) -> float:
+    """Return the mean share of items that a source votes on."""
+    coverage = moments.coverage
+    return float(coverage.sum() / max(np.count_nonzero(coverage), 1))
 
 
 def _supported(em: RowEM, tables: Tables, dependence: Dependence) -> float:
