@@ -16,9 +16,10 @@ from flyingsquid.estimation.agreement import (
     refine,
     sparse_agreement_tables,
 )
-from flyingsquid.estimation.binary import Balance, Evidence, Options, fit_binary
+from flyingsquid.estimation.binary import Balance, Evidence, fit_binary
 from flyingsquid.estimation.errors import group_errors
 from flyingsquid.estimation.gold import ManyGold
+from flyingsquid.estimation.symmetric import Options
 from flyingsquid.estimation.views import by_views
 from flyingsquid.exceptions import NotIdentifiableError, OptionError
 from flyingsquid.moments import ConfusionTables, Moments

@@ -18,7 +18,6 @@ from flyingsquid.estimation.balance import TaskBalance
 from flyingsquid.estimation.binary import (
     BinaryTasks,
     Evidence,
-    Options,
     TaskFit,
     check_unused_options,
     fit_binary,
@@ -29,7 +28,7 @@ from flyingsquid.estimation.gold_correction import pool_tables, with_gold
 from flyingsquid.estimation.graph_moments import TaskPair, pair_of_tasks
 from flyingsquid.estimation.proportional import tables_of_tasks
 from flyingsquid.estimation.sources import Separation, SignedMoments
-from flyingsquid.estimation.symmetric import SYMMETRIC, triplet_pairs
+from flyingsquid.estimation.symmetric import SYMMETRIC, Options, triplet_pairs
 from flyingsquid.estimation.units import (
     UnitCounts,
     UnitTable,

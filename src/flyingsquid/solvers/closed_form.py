@@ -20,7 +20,6 @@ from flyingsquid.estimation.binary import (
     BinaryFit,
     BinaryTasks,
     Evidence,
-    Options,
     TaskFit,
     check_unused_options,
     fit_binary,
@@ -39,7 +38,7 @@ from flyingsquid.estimation.independence import (
 )
 from flyingsquid.estimation.intervals import intervals_around
 from flyingsquid.estimation.shares import NORMAL_95
-from flyingsquid.estimation.symmetric import SYMMETRIC
+from flyingsquid.estimation.symmetric import SYMMETRIC, Options
 from flyingsquid.estimation.units import LARGEST_SYSTEM
 from flyingsquid.exceptions import GraphError, OptionError
 from flyingsquid.fits.assessment import Assessment
