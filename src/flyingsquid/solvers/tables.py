@@ -186,7 +186,7 @@ def solve_tables(
         accuracies=found.accuracies,
         confusion=found.tables,
         concerns=silent_sources_concern(moments),
-        gold=gold,
+        uses_gold=gold is not None,
         silence_counts=name == Decomposition.name,
         assessment=assessment,
     )
