@@ -28,7 +28,6 @@ from flyingsquid.estimation.sources import (
     conditional_tables,
     flag_sources,
     vote_tables,
-    vote_weights,
 )
 from flyingsquid.estimation.symmetric import SYMMETRIC, Options, fit_symmetric
 from flyingsquid.exceptions import NotIdentifiableError, OptionError
@@ -96,8 +95,6 @@ class BinaryFit:
         aᵢ = E[λᵢY], with sign.
     tables : array of shape (m, 2, 3)
         P(vote | truth); columns class 0, class 1, no vote.
-    weights : array of shape (m, 3)
-        log P(vote | Y=1) - log P(vote | Y=0): contribution of each vote, or of its absence, to the log odds.
     flags : SourceFlags
     unidentified : mask of shape (m,)
         Voting sources that could not be estimated; they have the average accuracy of the others.
@@ -117,7 +114,6 @@ class BinaryFit:
     balance_note: str
     mean_parameters: Array
     tables: Array
-    weights: Array
     flags: SourceFlags
     unidentified: NDArray[np.bool_]
     clipped: NDArray[np.bool_]
@@ -253,7 +249,6 @@ def fit_binary(evidence: Evidence, balance: Balance, options: Options) -> Binary
         balance_note=note,
         mean_parameters=accuracies,
         tables=tables,
-        weights=vote_weights(tables, absence_counts=is_conditional),
         flags=flags,
         unidentified=unidentified,
         clipped=clipped,

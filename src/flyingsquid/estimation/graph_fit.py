@@ -23,8 +23,8 @@ from flyingsquid.estimation.binary import (
     fit_binary,
     is_imbalanced,
 )
+from flyingsquid.estimation.errors import pool_tables, with_gold
 from flyingsquid.estimation.gold import GoldCounts
-from flyingsquid.estimation.gold_correction import pool_tables, with_gold
 from flyingsquid.estimation.graph_moments import TaskPair, pair_of_tasks
 from flyingsquid.estimation.proportional import tables_of_tasks
 from flyingsquid.estimation.sources import Separation, SignedMoments

@@ -8,6 +8,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from flyingsquid.estimation.agreement import EMVotes
+from flyingsquid.estimation.errors import pool_tables
 from flyingsquid.estimation.gold import ManyGold
 from flyingsquid.exceptions import NotIdentifiableError, OptionError
 from flyingsquid.moments import Moments
@@ -212,6 +213,4 @@ def by_views(moments: Moments, passes: EMVotes, gold: ManyGold | None) -> tuple[
     worth = _WORTH * float(moments.n_items)
     unseen = gold.classes[:, None] - votes_known.sum(axis=2)[:, :, None]
     counts = np.concatenate([votes_known, np.maximum(unseen, 0.0)], axis=2)
-    items = worth * views.balance[:, None]
-    tables = (items * views.tables + counts) / (items + gold.classes[:, None])
-    return tables, gold.balance(views.balance, worth)
+    return pool_tables(views.tables, worth * views.balance, counts), gold.balance(views.balance, worth)

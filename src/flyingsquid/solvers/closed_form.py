@@ -27,8 +27,7 @@ from flyingsquid.estimation.binary import (
 )
 from flyingsquid.estimation.conditional import CONDITIONAL
 from flyingsquid.estimation.drawing import draw_around_task
-from flyingsquid.estimation.errors import accuracy_errors, draw_votes, strength_errors
-from flyingsquid.estimation.gold_correction import with_gold
+from flyingsquid.estimation.errors import accuracy_errors, draw_votes, strength_errors, with_gold
 from flyingsquid.estimation.graph_fit import fit_graph
 from flyingsquid.estimation.independence import (
     CLEARLY_DEPENDENT,
