@@ -18,7 +18,7 @@ from flyingsquid.estimation.conditional import (
     fit_conditional,
     orient_conditional,
 )
-from flyingsquid.estimation.gold import GoldCounts
+from flyingsquid.estimation.gold import UNIFORM_WORTH, GoldCounts
 from flyingsquid.estimation.signs import SignKnowledge
 from flyingsquid.estimation.sources import (
     Separation,
@@ -41,9 +41,6 @@ if TYPE_CHECKING:
 
 Array = NDArray[np.float64]
 METHODS: tuple[str, ...] = (*SYMMETRIC, *CONDITIONAL)
-# A uniform default balance counts as this many items next to gold labels, so that a few labels do not
-# replace it.
-_UNIFORM_WORTH = 20.0
 Balance: TypeAlias = Array | Literal["estimate", "uniform"] | None
 """P(Y = k) as given, "estimate" for a pass over the votes, or None for the default of the method."""
 
@@ -296,7 +293,7 @@ def _choose_balance(
     origin = "estimated from votes"
     if evidence.gold is not None:
         own = estimate if estimate.is_usable else BalanceEstimate(0.0, np.inf)
-        prior_items = _UNIFORM_WORTH if balance is None else 2.0
+        prior_items = UNIFORM_WORTH if balance is None else 2.0
         estimate = BalanceEstimate(*evidence.gold.balance(own.expected, own.error, prior_items))
         origin = "estimated from votes and gold labels" if own.is_usable else "estimated from gold labels"
     elif not estimate.is_usable:

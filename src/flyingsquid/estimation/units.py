@@ -267,26 +267,8 @@ LARGEST_SYSTEM = 3
 _MOST_NOISE = 0.1
 # Roles of a source in an entry of r.
 _ABSENT, _IN_Z, _IN_U = range(3)
-
-
-def system_matrix(s: int) -> Array:
-    """Return A_s, shape (2·3^s, 2·3^s).
-
-    Rows are entries of r: the last source slowest in the order absent, in Z, in U; Y fastest, absent then in
-    Z. Columns are cells of μ: the last source slowest in the order 1, 0, -1; Y fastest, 1 then -1.
-
-    >>> system_matrix(0).tolist(), system_matrix(2).shape
-    ([[1.0, 1.0], [1.0, 0.0]], (18, 18))
-    """
-    same, other = np.array([[1.0, 1], [1, 0]]), np.array([[0.0, 0], [0, 1]])
-    plain = np.array([[1.0, 1, 1], [1, 0, 0], [0, 1, 0]])
-    flipped = np.array([[0.0, 0, 0], [0, 0, 1], [0, 0, 0]])
-    for _ in range(s):
-        same, other = (
-            np.kron(plain, same) + np.kron(flipped, other),
-            np.kron(flipped, same) + np.kron(plain, other),
-        )
-    return same
+# Indicators of no vote, class 0 and class 1 (rows) from 1, λ and 1{λ = 0} (columns).
+_BY_ROLE = np.array([[0, 0, 1], [0.5, -0.5, -0.5], [0.5, 0.5, -0.5]])
 
 
 def latent_of_system(
@@ -335,21 +317,22 @@ def latent_of_system(
             )
         return observed / expected
 
-    entries = []
-    for slow_first in itertools.product(range(3), repeat=s):  # the slowest of a tuple is the last source
-        role = np.array(slow_first[::-1], np.intp)
+    moments = []
+    for roles in itertools.product(range(3), repeat=s):
+        role = np.array(roles)
         silent = (votes[:, role == _IN_U] == 0).all(axis=1)
-        product = votes[:, role == _IN_Z].prod(axis=1)
-        # Without Y and with nothing in Z, the empty product is 1: P(λ_U = 0), as it should be.
-        entries.append(float(states[silent & (product == 1)].sum()))
-        varying = float(states[silent & (product != 0)].sum())
-        entries.append((varying + moment_with_truth(role, silent, product)) / 2)
-    cells = np.linalg.solve(system_matrix(s), np.array(entries)).reshape([3] * s + [2])
-    latent = cells[..., 0] - cells[..., 1]
-    # From last source slowest, values 1, 0, -1 to the order of patterns: no vote, class 0, class 1.
-    for axis in range(s):
-        latent = np.take(latent, [1, 2, 0], axis=axis)
-    return np.asarray(latent.ravel())
+        moments.append(moment_with_truth(role, silent, votes[:, role == _IN_Z].prod(axis=1)))
+    return latent_of_moments(np.array(moments).reshape((3,) * s))
+
+
+def latent_of_moments(moments: Array) -> Array:
+    """Return E[1{λ_C = l} Y], shape (3^s,), from E[Y ∏_Z λ 1{λ_U = 0}] for all Z and U, shape (3,) * s.
+
+    This is the solution of the paper's A_s μ = r. Each axis is a source: absent, in Z, or in U.
+    """
+    for axis in range(moments.ndim):
+        moments = np.moveaxis(np.tensordot(_BY_ROLE, moments, (1, axis)), 0, axis)
+    return np.asarray(moments.ravel(order="F"))  # the last source is the slowest, as in patterns
 
 
 def by_outside_sources(counts: UnitCounts, group: int, fit: BinaryFit) -> Array:
