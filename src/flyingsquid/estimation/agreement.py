@@ -112,12 +112,11 @@ def parts_of_counts(cast: Array, met: Array, known: Array | None) -> tuple[Array
     return left * worth / (met + PRIOR_VOTES), left + 1.0
 
 
-def smoothed_tables(expected: Array, prior: Array | None = None) -> Array:
+def smoothed_tables(expected: Array, prior: Array) -> Array:
     """Return tables from expected counts of votes, both of shape (m, K, K) with axes source, truth, vote.
 
     ``prior`` of shape (K, K), axes truth and vote, is the prior.
     """
-    prior = prior_table(expected.shape[1]) if prior is None else prior
     full = expected + PRIOR_VOTES * prior
     return np.asarray(full / full.sum(axis=2, keepdims=True))
 

@@ -234,7 +234,7 @@ def fit_many_graph(
     moments: Moments,
     balance: TaskBalance,
     *,
-    method: str = "decomposition",
+    method: str,
 ) -> ManyGraphFit:
     """Estimate every task, every unit of dependent sources, and the dependence between tasks.
 

@@ -76,7 +76,7 @@ class UnitTable:
 
 
 def state_numbers(
-    codes: NDArray[Any], columns: tuple[int, ...], chosen: tuple[int, ...], n_classes: int = 2
+    codes: NDArray[Any], columns: tuple[int, ...], chosen: tuple[int, ...], n_classes: int
 ) -> NDArray[np.intp]:
     """Return the joint state of ``chosen`` sources in each row of ``codes`` with these ``columns``; (n,)."""
     at = [columns.index(source) for source in chosen]
