@@ -12,6 +12,7 @@ from hypothesis import strategies as st
 import flyingsquid as fs
 from flyingsquid.estimation.balance import estimate_balance
 from flyingsquid.estimation.conditional import fit_conditional, fit_rank_one, orient_conditional
+from flyingsquid.estimation.signs import SignKnowledge
 from flyingsquid.estimation.sources import Separation, SignedMoments, flag_sources
 from flyingsquid.exceptions import NotIdentifiableError
 from tests.oracle.star import AnyStar
@@ -210,7 +211,7 @@ def test_the_standard_error_of_the_balance_is_calibrated():
             flags = flag_sources(SignedMoments.of(moments))
             separation = Separation.independent(star.m)
             fit = fit_conditional(moments, flags, method="covariance", screen=1.0, separation=separation)
-            fit = orient_conditional(fit, {}, moments.source_names, separation.own)
+            fit = orient_conditional(fit, SignKnowledge(moments.source_names, separation.own, {}))
             estimate = estimate_balance(votes, None, fit)
             inside.append(abs(estimate.expected - (2 * star.p - 1)) < 1.96 * estimate.error)
     assert 0.92 <= np.mean(inside) <= 0.98

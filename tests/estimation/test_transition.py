@@ -9,8 +9,9 @@ import numpy as np
 import pytest
 
 import flyingsquid as fs
-from flyingsquid.estimation.binary import Evidence, Options, fit_binary
+from flyingsquid.estimation.binary import Evidence, fit_binary
 from flyingsquid.estimation.graph_moments import joint_table
+from flyingsquid.estimation.symmetric import Options
 from flyingsquid.estimation.transition import (
     LaggedMoments,
     effective_row,

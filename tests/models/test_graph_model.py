@@ -11,7 +11,7 @@ from scipy.sparse import csr_array
 from sklearn.base import clone
 
 import flyingsquid as fs
-from flyingsquid.estimation.units import UnitTable, system_matrix
+from flyingsquid.estimation.units import UnitTable, latent_of_moments
 from flyingsquid.exceptions import GraphError, NotIdentifiableError, OptionError, VotesError
 from flyingsquid.files.state import State, write_state
 from flyingsquid.fits.graph import GraphFit
@@ -26,6 +26,23 @@ pytestmark = pytest.mark.slow
 
 Edges = list[tuple[int, int]]
 N = 1e12  # so many items that no cell is rare and half a vote is nothing
+
+
+def system_matrix(s):
+    """The paper's A_s, shape (2·3^s, 2·3^s).
+
+    Rows are entries of r: the last source slowest in the order absent, in Z, in U; Y fastest, absent then in
+    Z. Columns are cells of μ: the last source slowest in the order 1, 0, -1; Y fastest, 1 then -1.
+    """
+    same, other = np.array([[1.0, 1], [1, 0]]), np.array([[0.0, 0], [0, 1]])
+    plain = np.array([[1.0, 1, 1], [1, 0, 0], [0, 1, 0]])
+    flipped = np.array([[0.0, 0, 0], [0, 0, 1], [0, 0, 0]])
+    for _ in range(s):
+        same, other = (
+            np.kron(plain, same) + np.kron(flipped, other),
+            np.kron(flipped, same) + np.kron(plain, other),
+        )
+    return same
 
 
 # name: task of each source, task edges, source edges
@@ -154,6 +171,19 @@ def test_the_system_turns_cells_into_entries(s):
                 total += mass * (silent and product == 1)
             entries.append(total)
     np.testing.assert_allclose(system_matrix(s) @ cells, entries, atol=1e-14)
+
+
+@pytest.mark.parametrize("s", [1, 2, 3])
+def test_moments_with_the_truth_determine_the_joint_votes(s):
+    """E[1{votes} Y] of a random table, from E[Y times the product over Z, U silent] summed up by hand."""
+    votes = 2 * all_patterns(s, 2).astype(int) - 1
+    votes[votes < -1] = 0
+    latent = np.random.default_rng(s).uniform(-1, 1, 3**s)
+    moments = np.empty((3,) * s)
+    for roles in np.ndindex(moments.shape):
+        silent = (votes[:, np.array(roles) == 2] == 0).all(axis=1)
+        moments[roles] = latent @ (silent * votes[:, np.array(roles) == 1].prod(axis=1))
+    np.testing.assert_allclose(latent_of_moments(moments), latent, atol=1e-14)
 
 
 @pytest.mark.parametrize(

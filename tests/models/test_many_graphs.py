@@ -11,7 +11,7 @@ from scipy.sparse import csr_array
 from sklearn.base import clone
 
 import flyingsquid as fs
-from flyingsquid.estimation.graph_moments import fit_margins
+from flyingsquid.estimation.proportional import fit_margins
 from flyingsquid.exceptions import (
     GraphError,
     ModelFileError,

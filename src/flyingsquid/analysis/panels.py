@@ -14,6 +14,7 @@ from flyingsquid._values import format_list
 from flyingsquid._warnings import capture_source_warnings
 from flyingsquid.analysis.agreement import Reliability, krippendorff_alpha
 from flyingsquid.analysis.items import read_votes
+from flyingsquid.analysis.summarize import GoldTally
 from flyingsquid.estimation.replicates import SelfAgreement, combine_replicates, compare_replicates
 from flyingsquid.exceptions import OptionError, VotesError
 from flyingsquid.judges.asking import read_costs
@@ -248,11 +249,8 @@ def _gold_accuracy(votes: Votes, structure: Structure, y: Any) -> list[Scalar]:
     n_judges, of = len(structure.judges), structure.judge_of
     if y is None:
         return [None] * n_judges
-    gold = np.asarray(read_gold(y, votes.classes, votes.n_items, "y"))
-    codes = dense_codes(votes.codes)
-    cast = (codes >= 0) & (gold >= 0)[:, None]
-    right = np.bincount(of, (cast & (codes == gold[:, None])).sum(axis=0), n_judges)
-    total = np.bincount(of, cast.sum(axis=0), n_judges)
+    tally = GoldTally.of(votes, np.asarray(read_gold(y, votes.classes, votes.n_items, "y")))
+    right, total = (np.bincount(of, each, n_judges) for each in (tally.correct, tally.cast.sum(axis=1)))
     return [float(r / t) if t else None for r, t in zip(right, total, strict=True)]
 
 

@@ -112,12 +112,11 @@ def parts_of_counts(cast: Array, met: Array, known: Array | None) -> tuple[Array
     return left * worth / (met + PRIOR_VOTES), left + 1.0
 
 
-def smoothed_tables(expected: Array, prior: Array | None = None) -> Array:
+def smoothed_tables(expected: Array, prior: Array) -> Array:
     """Return tables from expected counts of votes, both of shape (m, K, K) with axes source, truth, vote.
 
     ``prior`` of shape (K, K), axes truth and vote, is the prior.
     """
-    prior = prior_table(expected.shape[1]) if prior is None else prior
     full = expected + PRIOR_VOTES * prior
     return np.asarray(full / full.sum(axis=2, keepdims=True))
 
@@ -138,28 +137,28 @@ class EMVotes:
 
     Attributes
     ----------
-    votes : Votes of shape (n, m), or None if only counts are available
+    votes : Votes of shape (n, m)
     weights : array of shape (n,), or None
         How often each item counts.
     known : array of shape (n,), or None
         Codes of gold labels, negative if unknown.
     """
 
-    votes: Votes | None
+    votes: Votes
     weights: NDArray[Any] | None = None
     known: NDArray[Any] | None = None
 
     @property
     def gold(self) -> ManyGold | None:
         """The votes on items with gold labels; None without gold labels."""
-        if self.votes is None or self.known is None or not (self.known >= 0).any():
+        if self.known is None or not (self.known >= 0).any():
             return None
         return ManyGold.of(self.votes, self.known, self.weights)
 
     def select(self, rows: NDArray[np.intp]) -> EMVotes:
         """Return some of the items."""
         return EMVotes(
-            None if self.votes is None else self.votes[rows],
+            self.votes[rows],
             None if self.weights is None else self.weights[rows],
             None if self.known is None else self.known[rows],
         )
@@ -175,8 +174,6 @@ def refine(
     gold: ManyGold | None = None,
 ) -> Refined:
     """Refine ``tables`` and ``balance`` by passes over the votes. Items with gold labels keep their class."""
-    if over.votes is None:
-        return Refined(tables, balance)
     votes, n_classes = over.votes, tables.shape[1]
     cast, prior = OneHot.of(votes.codes, n_classes), prior_table(n_classes, gold)
     share = None if over.weights is None else np.asarray(over.weights, np.float64)[:, None]

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 from functools import partial
 from typing import TYPE_CHECKING, Any, Literal, TypeAlias
 
@@ -18,7 +18,8 @@ from flyingsquid.estimation.conditional import (
     fit_conditional,
     orient_conditional,
 )
-from flyingsquid.estimation.gold import GoldCounts
+from flyingsquid.estimation.gold import UNIFORM_WORTH, GoldCounts
+from flyingsquid.estimation.signs import SignKnowledge
 from flyingsquid.estimation.sources import (
     Separation,
     SignedMoments,
@@ -27,9 +28,8 @@ from flyingsquid.estimation.sources import (
     conditional_tables,
     flag_sources,
     vote_tables,
-    vote_weights,
 )
-from flyingsquid.estimation.symmetric import SYMMETRIC, fit_symmetric
+from flyingsquid.estimation.symmetric import SYMMETRIC, Options, fit_symmetric
 from flyingsquid.exceptions import NotIdentifiableError, OptionError
 from flyingsquid.graph import DependencyGraph
 from flyingsquid.moments import Moments
@@ -41,9 +41,6 @@ if TYPE_CHECKING:
 
 Array = NDArray[np.float64]
 METHODS: tuple[str, ...] = (*SYMMETRIC, *CONDITIONAL)
-# A uniform default balance counts as this many items next to gold labels, so that a few labels do not
-# replace it.
-_UNIFORM_WORTH = 20.0
 Balance: TypeAlias = Array | Literal["estimate", "uniform"] | None
 """P(Y = k) as given, "estimate" for a pass over the votes, or None for the default of the method."""
 
@@ -72,13 +69,13 @@ class Evidence:
         """The separation of the sources; by default all are independent."""
         return self.separation or Separation.independent(self.moments.n_sources)
 
-    @property
-    def preference(self) -> Callable[[Array], float] | None:
-        """Function that returns by how much the gold labels favor given signs over their opposite."""
-        if self.gold is None:
-            return None
-        rates = np.asarray(self.moments.vote_counts / self.moments.n_items, np.float64)
-        return partial(self.gold.preference, rates=rates)
+    def sign_knowledge(self, anchors: Mapping[int, int]) -> SignKnowledge:
+        """Return what anchors and gold labels show about signs."""
+        moments, preference = self.moments, None
+        if self.gold is not None:
+            rates = np.asarray(moments.vote_counts / moments.n_items, np.float64)
+            preference = partial(self.gold.preference, rates=rates)
+        return SignKnowledge(moments.source_names, self.related.own, anchors, preference)
 
 
 @dataclass(frozen=True, slots=True)
@@ -95,8 +92,6 @@ class BinaryFit:
         aᵢ = E[λᵢY], with sign.
     tables : array of shape (m, 2, 3)
         P(vote | truth); columns class 0, class 1, no vote.
-    weights : array of shape (m, 3)
-        log P(vote | Y=1) - log P(vote | Y=0): contribution of each vote, or of its absence, to the log odds.
     flags : SourceFlags
     unidentified : mask of shape (m,)
         Voting sources that could not be estimated; they have the average accuracy of the others.
@@ -116,7 +111,6 @@ class BinaryFit:
     balance_note: str
     mean_parameters: Array
     tables: Array
-    weights: Array
     flags: SourceFlags
     unidentified: NDArray[np.bool_]
     clipped: NDArray[np.bool_]
@@ -130,16 +124,9 @@ class BinaryFit:
     @property
     def findings(self) -> SourceFindings:
         """Findings about the sources besides their tables."""
-        flags = self.flags
-        return SourceFindings(
-            flags.silent,
-            flags.one_sided,
-            self.unidentified,
-            self.clipped,
-            flags.copies,
-            self.slopes,
-            is_symmetric=self.conditional is None,
-        )
+        silent, one_sided, copies = self.flags.silent, self.flags.one_sided, self.flags.copies
+        is_symmetric = self.conditional is None
+        return SourceFindings(silent, one_sided, copies, self.unidentified, self.slopes, is_symmetric)
 
     @property
     def slopes(self) -> Array:
@@ -151,30 +138,6 @@ class BinaryFit:
         # from their tables.
         mean = self.tables[:, :, 1] - self.tables[:, :, 0]
         return np.where(self.flags.one_sided, (mean[:, 1] - mean[:, 0]) / 2, self.mean_parameters)
-
-
-@dataclass(frozen=True, slots=True)
-class Options:
-    """Options of :func:`fit_binary`.
-
-    Attributes
-    ----------
-    method : one of :data:`METHODS`
-    anchors : mapping from a source's position to its known sign
-    screen : float
-        Denominators below this many standard errors are skipped.
-    triplets : positions of given triplets, or None
-        For ``method="best"``; None chooses the strongest for each source.
-    cliques : "instrument" or "linear"
-        The weight of a vote is limited to twice the odds of the accuracy of its source, except in the paper's
-        linear system.
-    """
-
-    method: str
-    anchors: Mapping[int, int] = field(default_factory=dict)
-    screen: float = 1.0
-    triplets: Sequence[tuple[int, int, int]] | None = None
-    cliques: str = "instrument"
 
 
 @dataclass(frozen=True, slots=True)
@@ -270,18 +233,8 @@ def fit_binary(evidence: Evidence, balance: Balance, options: Options) -> Binary
         tables, clipped = conditional_tables(latent, signed.rates, settled, signed.n_items)
         accuracies = _implied(tables, settled)
     else:
-        fit = fit_symmetric(
-            evidence.moments,
-            signed,
-            flags,
-            settled,
-            method=method,
-            anchors=options.anchors,
-            screen=options.screen,
-            triplets=options.triplets,
-            separation=evidence.related,
-            preference=evidence.preference,
-        )
+        known = evidence.sign_knowledge(options.anchors)
+        fit = fit_symmetric(evidence.moments, signed, flags, settled, options, evidence.related, known)
         used, skipped, unidentified = fit.triplets_used, fit.triplets_skipped, fit.unidentified
         capped = options.cliques != "linear"
         tables, clipped = vote_tables(fit.accuracies, signed.rates, settled, signed.n_items, capped=capped)
@@ -293,7 +246,6 @@ def fit_binary(evidence: Evidence, balance: Balance, options: Options) -> Binary
         balance_note=note,
         mean_parameters=accuracies,
         tables=tables,
-        weights=vote_weights(tables, absence_counts=is_conditional),
         flags=flags,
         unidentified=unidentified,
         clipped=clipped,
@@ -312,8 +264,7 @@ def _try_conditional(
         fit = fit_conditional(
             evidence.moments, flags, method=method, screen=options.screen, separation=evidence.related
         )
-        names, own = evidence.moments.source_names, evidence.related.own
-        return orient_conditional(fit, options.anchors, names, own, evidence.preference)
+        return orient_conditional(fit, evidence.sign_knowledge(options.anchors))
     except NotIdentifiableError:
         if needed:
             raise
@@ -342,7 +293,7 @@ def _choose_balance(
     origin = "estimated from votes"
     if evidence.gold is not None:
         own = estimate if estimate.is_usable else BalanceEstimate(0.0, np.inf)
-        prior_items = _UNIFORM_WORTH if balance is None else 2.0
+        prior_items = UNIFORM_WORTH if balance is None else 2.0
         estimate = BalanceEstimate(*evidence.gold.balance(own.expected, own.error, prior_items))
         origin = "estimated from votes and gold labels" if own.is_usable else "estimated from gold labels"
     elif not estimate.is_usable:

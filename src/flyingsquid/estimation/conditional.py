@@ -10,7 +10,6 @@ Two methods estimate the same parameters γᵢᵥ = Cov(1{i votes v}, Y)/√Var(
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
 from functools import partial
 
@@ -18,7 +17,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from flyingsquid._values import format_count
-from flyingsquid.estimation.signs import orient, relative_signs, standard_error_of_sum
+from flyingsquid.estimation.signs import SignKnowledge, orient, relative_signs, standard_error_of_sum
 from flyingsquid.estimation.sources import CenteredMoments, Separation, SourceFlags
 from flyingsquid.estimation.triplets import Pairs, all_triplets_mean
 from flyingsquid.exceptions import NotIdentifiableError
@@ -173,35 +172,19 @@ def fit_conditional(
     return ConditionalFit(strength, cells, signs, centered, weights, used, skipped, separation.groups)
 
 
-def orient_conditional(
-    fit: ConditionalFit,
-    anchors: Mapping[int, int],
-    names: tuple[str, ...],
-    own: NDArray[np.bool_],
-    preference: Callable[[Array], float] | None = None,
-) -> ConditionalFit:
-    """Choose between a solution and its mirror image.
-
-    Parameters
-    ----------
-    anchors : mapping from the position of a source to its known sign
-    names : tuple of m str
-    own : mask of shape (m,)
-        Sources of the task itself, whose average accuracy determines the sign.
-    preference : callable, optional
-        Log likelihood ratio of the gold labels for given signs against their opposite.
-    """
+def orient_conditional(fit: ConditionalFit, known: SignKnowledge) -> ConditionalFit:
+    """Choose between a solution and its mirror image."""
     centered, size = fit.centered, np.abs(fit.strength)
     error = partial(
         standard_error_of_sum,
         weights=fit.weights,
         variance=centered.variance,
         n_items=centered.n_items,
-        counted=own,
+        counted=known.own,
     )
     # One fit of all pairs determines all relative signs, so only one sign is left.
     one_group = np.zeros(len(size), np.intp)
-    signs = orient(fit.signs, one_group, size, size > 0, anchors, error, names, preference, own)
+    signs = orient(fit.signs, one_group, size, size > 0, error, known)
     turned = np.where(fit.signs == signs, 1.0, -1.0)
     return replace(fit, strength=turned * fit.strength, cells=turned[:, None] * fit.cells, signs=signs)
 

@@ -16,13 +16,13 @@ from flyingsquid.estimation.agreement import (
     refine,
     sparse_agreement_tables,
 )
-from flyingsquid.estimation.binary import Balance, Evidence, Options, fit_binary
+from flyingsquid.estimation.binary import Balance, Evidence, fit_binary
 from flyingsquid.estimation.errors import group_errors
 from flyingsquid.estimation.gold import ManyGold
+from flyingsquid.estimation.symmetric import Options
 from flyingsquid.estimation.views import by_views
 from flyingsquid.exceptions import NotIdentifiableError, OptionError
 from flyingsquid.moments import ConfusionTables, Moments
-from flyingsquid.votes.codes import Label
 from flyingsquid.votes.tallies import item_votes
 
 Array = NDArray[np.float64]
@@ -74,7 +74,7 @@ def estimate_many_balance(moments: Moments, over: EMVotes, gold: ManyGold | None
     """
     n_classes = moments.n_classes
     uniform = np.full(n_classes, 1 / n_classes)
-    if over.votes is None or _count_supported_classes(over, gold) < n_classes:
+    if _count_supported_classes(over, gold) < n_classes:
         return uniform, np.full(n_classes, np.inf)
     start = Refined(agreement_tables(moments, gold), uniform)
     whole = _iterate_to_convergence(over, gold, start)
@@ -100,8 +100,6 @@ def _iterate_to_convergence(over: EMVotes, gold: ManyGold | None, start: Refined
 
 def _count_supported_classes(over: EMVotes, gold: ManyGold | None) -> float:
     """Return the largest number of classes whose balance the informative items can determine."""
-    if over.votes is None:
-        return 0.0
     voted = item_votes(over.votes.codes).cast >= 3
     triples = float(voted.sum() if over.weights is None else np.asarray(over.weights)[voted].sum())
     if gold is None or over.known is None:
@@ -109,10 +107,9 @@ def _count_supported_classes(over: EMVotes, gold: ManyGold | None) -> float:
     return triples + float((over.known >= 0).sum())
 
 
-def _usable_balance(
-    moments: Moments, over: EMVotes, gold: ManyGold | None, classes: tuple[Label, ...]
-) -> tuple[Array, str]:
+def _usable_balance(moments: Moments, over: EMVotes, gold: ManyGold | None) -> tuple[Array, str]:
     """Return the estimated balance, or a uniform one if it is too uncertain, and its origin, for messages."""
+    classes = moments.classes
     balance, errors = estimate_many_balance(moments, over, gold)
     if errors.max() > _TOO_WIDE:
         uniform = np.full(len(classes), 1 / len(classes))
@@ -156,7 +153,7 @@ class ManyFit:
 def fit_many(
     moments: Moments,
     balance: Balance,
-    over: EMVotes,
+    over: EMVotes | None,
     *,
     method: str,
     screen: float | None = None,
@@ -169,8 +166,8 @@ def fit_many(
     moments : Moments of K classes
     balance : array of shape (K,), "estimate" or None
         P(Y = k); None for the default of the method.
-    over : EMVotes
-        The votes that were counted, with gold labels, if they are available.
+    over : EMVotes or None
+        The votes that were counted, with gold labels; None if only counts are available.
     method : "agreement", "em" or "decomposition"; or a binary method, for each class against the rest
     screen : float, optional
         Option of the binary method.
@@ -184,16 +181,11 @@ def fit_many(
             "At least one source must vote; all sources abstain on all "
             f"{format_count(moments.n_items, 'item')}."
         )
-    if over.votes is None and (method in ("em", "decomposition") or isinstance(balance, str)):
-        what = f'method="{method}"' if method != "agreement" else 'class_balance="estimate"'
-        raise OptionError(
-            f"{what} needs the votes themselves, and only counts are available; call fit(votes)."
-        )
     given, note = (balance, "as given") if isinstance(balance, np.ndarray) else (None, "")
     if isinstance(balance, str):
-        given, note = _usable_balance(moments, over, gold, moments.classes)
+        given, note = _usable_balance(moments, _require_votes(over, 'class_balance="estimate"'), gold)
     if method == "decomposition":
-        tables, settled = by_views(moments, over, gold)
+        tables, settled = by_views(moments, _require_votes(over, 'method="decomposition"'), gold)
         if given is None:
             note = "by three views" if gold is None else "by three views and gold labels"
         else:
@@ -212,10 +204,19 @@ def fit_many(
     tables, learn = agreement_tables(moments, gold), False
     if method == "em":
         learn = given is None and not (gold is not None and _is_mostly_one_sided(moments))
-        tables, settled = refine(over, tables, settled, learn_balance=learn, gold=gold)
+        passes = _require_votes(over, 'method="em"')
+        tables, settled = refine(passes, tables, settled, learn_balance=learn, gold=gold)
     if learn:
         note = "by the labels of ten passes over the votes" + (", gold labels among them" if gold else "")
     return ManyFit(settled, note, ConfusionTables.of(with_coverage(tables, moments)), silent, learn)
+
+
+def _require_votes(over: EMVotes | None, option: str) -> EMVotes:
+    if over is None:
+        raise OptionError(
+            f"{option} needs the votes themselves, and only counts are available; call fit(votes)."
+        )
+    return over
 
 
 def is_huge(moments: Moments) -> bool:

@@ -18,19 +18,25 @@ from flyingsquid.estimation.balance import TaskBalance
 from flyingsquid.estimation.binary import (
     BinaryTasks,
     Evidence,
-    Options,
     TaskFit,
     check_unused_options,
     fit_binary,
     is_imbalanced,
 )
+from flyingsquid.estimation.errors import pool_tables, with_gold
 from flyingsquid.estimation.gold import GoldCounts
-from flyingsquid.estimation.gold_correction import pool_tables, with_gold
 from flyingsquid.estimation.graph_moments import TaskPair, pair_of_tasks
 from flyingsquid.estimation.proportional import tables_of_tasks
 from flyingsquid.estimation.sources import Separation, SignedMoments
-from flyingsquid.estimation.symmetric import SYMMETRIC, triplet_pairs
-from flyingsquid.estimation.units import UnitCounts, UnitTable, reconcile_units, unit_table
+from flyingsquid.estimation.symmetric import SYMMETRIC, Options, triplet_pairs
+from flyingsquid.estimation.units import (
+    UnitCounts,
+    UnitTable,
+    by_linear_system,
+    by_outside_sources,
+    reconcile_units,
+    unit_table,
+)
 from flyingsquid.exceptions import GraphError, NotIdentifiableError, OptionError
 from flyingsquid.graph import DependencyGraph
 from flyingsquid.moments import Moments
@@ -186,21 +192,32 @@ def _fit_units(
     separators = [separator for tree in graph._units for separator in tree.separators]
     found: list[UnitTable] = []
     seen = [0] * graph.n_tasks
-    for joint, separator in zip(moments.unit_votes(), separators, strict=True):
-        unit = joint.sources
+    for votes, separator in zip(moments.unit_votes(), separators, strict=True):
+        unit = votes.sources
         number = graph.source_task[unit[0]]
         task, known = tasks[number], None if gold is None else gold[number]
-        observed = UnitCounts.of(joint.counts, moments.n_items, joint.positions(task.columns))
-        at = np.searchsorted(task.columns, unit)
-        pairs = None
-        if options.cliques == "linear":
-            part, fit = moments.select(task.columns), task.fit
-            pairs = triplet_pairs(part, SignedMoments.of(part), fit.flags, fit.separation, options.screen)
+        fit, at = task.fit, np.searchsorted(task.columns, unit)
+        counts = UnitCounts.of(votes.counts, moments.n_items, votes.positions(task.columns), 2)
         try:
-            solved = unit_table(unit, separator, observed, at, task.fit, pairs)
+            if options.cliques == "linear":
+                part = moments.select(task.columns)
+                pairs = triplet_pairs(part, SignedMoments.of(part), fit.flags, fit.separation, options.screen)
+                joint = by_linear_system(counts, at, fit, pairs)
+            else:
+                joint = by_outside_sources(counts, int(fit.separation.groups[at[0]]), fit)
         except NotIdentifiableError as error:
             names = ", ".join(repr(moments.source_names[i]) for i in unit)
             raise NotIdentifiableError(f"Sources {names}: {error}") from error
+        solved = unit_table(
+            unit,
+            separator,
+            joint,
+            counts,
+            fit.tables[at],
+            fit.balance,
+            abstention_counts=fit.conditional is not None,
+            shrunk=options.cliques != "linear",
+        )
         if known is not None and task.fit.worth is not None:
             worth = task.fit.worth[at].min(axis=0)
             table = pool_tables(solved.table, worth, known.units[seen[number]])

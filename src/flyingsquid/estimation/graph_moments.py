@@ -1,45 +1,22 @@
-"""Tables of units and pairs of tasks on a graph, for any number of classes."""
+"""Pairs of tasks on a graph, and tables of all sources given labels."""
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
-from typing import Any
+from dataclasses import dataclass
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy.linalg import helmert
 
 from flyingsquid.estimation.agreement import PRIOR_VOTES, prior_table
+from flyingsquid.estimation.proportional import fit_margins
 from flyingsquid.estimation.sources import CenteredMoments
-from flyingsquid.estimation.units import UnitTable, reconcile_units
+from flyingsquid.estimation.units import Instruments, UnitTable, ignore_abstention, reconcile_units
 from flyingsquid.graph import DependencyGraph
-from flyingsquid.inference.weighted import to_probabilities
 from flyingsquid.moments import Moments
 from flyingsquid.votes.codes import Codes, dense_codes
 from flyingsquid.votes.patterns import all_patterns, packed_chunks
 
 Array = NDArray[np.float64]
-_SWEEPS = 500
-_CONVERGED = 1e-14
-
-
-def fit_margins(table: Array, rows: Array, columns: Array) -> Array:
-    """Rescale rows and columns of a positive table until their sums are those given, shape (A, B).
-
-    The odds ratios are kept. A table that already has these margins is unchanged.
-
-    >>> fit_margins(np.array([[4.0, 1.0], [1.0, 4.0]]), np.array([0.5, 0.5]), np.array([0.5, 0.5]))
-    array([[0.4, 0.1],
-           [0.1, 0.4]])
-    """
-    for _ in range(_SWEEPS):
-        table = table * (rows / table.sum(axis=1))[:, None]
-        table = table * (columns / table.sum(axis=0))
-        if np.abs(table.sum(axis=1) - rows).max() < _CONVERGED:
-            break
-    return table
-
-
 # Correlations with a larger standard error are not used: two standard errors reach from -1 to 1.
 LARGEST_ERROR = 0.5
 # Lower bound of the noise of a pair, as a share of its variances.
@@ -154,63 +131,6 @@ def joint_table(covariance: float, first: Array, second: Array, n_items: float) 
     return np.asarray(apart + moved * np.array([[1.0, -1.0], [-1.0, 1.0]]))
 
 
-# Lower bound of the variance given the truth, as a share of the variance.
-_RESIDUAL_FLOOR = 0.05
-
-
-@dataclass(frozen=True, slots=True)
-class Instruments:
-    """Sources around a task, as instruments for its truth.
-
-    Attributes
-    ----------
-    tables : array of shape (s, K, K), axes source, truth, vote
-        P(vote = v | Y = k).
-    basis : array of shape (K, K - 1)
-        Cov(1{Y = k}, contrast c) for uncorrelated contrasts of variance 1; its columns sum to 0.
-    noise : array of shape (s, K)
-        Variance of 1{source votes v} given the truth.
-    scale : array of shape (s, K)
-        Reciprocal of the standard deviation of a vote; 0 for votes that never occur.
-    design : array of shape (s, K, K - 1)
-        Cov(1{source votes v}, contrast c) times ``scale``.
-    """
-
-    tables: Array
-    basis: Array
-    noise: Array
-    scale: Array
-    design: Array
-
-    @classmethod
-    def of(cls, tables: Array, balance: Array) -> Instruments:
-        """Build from P(vote = v | Y = k) of shape (s, K, K + 1), no vote last, and P(Y = k) of shape (K,)."""
-        votes = tables[:, :, :-1]
-        rate = np.einsum("k,skv->sv", balance, votes)
-        noise = np.einsum("k,skv->sv", balance, votes * (1 - votes))
-        spread = np.maximum(noise, _RESIDUAL_FLOOR * rate * (1 - rate))
-        scale = np.divide(1.0, np.sqrt(spread), out=np.zeros_like(spread), where=spread > 0)
-        basis = contrasts(balance)
-        design = np.einsum("skv,kc,sv->svc", votes, basis, scale)
-        return cls(votes, basis, noise, scale, design)
-
-
-def contrasts(balance: Array) -> Array:
-    """Return Cov(1{Y = k}, contrast c) for K - 1 uncorrelated contrasts of variance 1, shape (K, K - 1).
-
-    With B this matrix, Cov(1{Y = k}, 1{Y = l}) = B Bᵀ.
-
-    >>> B = contrasts(np.array([0.2, 0.3, 0.5]))
-    >>> (B @ B.T).round(2)
-    array([[ 0.16, -0.06, -0.1 ],
-           [-0.06,  0.21, -0.15],
-           [-0.1 , -0.15,  0.25]])
-    """
-    across = helmert(len(balance)).T
-    variance = np.diag(balance) - np.outer(balance, balance)
-    return np.asarray(across @ np.linalg.cholesky(across.T @ variance @ across))
-
-
 _TINY = 1e-300
 
 
@@ -275,80 +195,6 @@ def expected_units(
             unit = UnitTable(sources, separator, counts / counts.sum(axis=1, keepdims=True))
             found.append(unit if abstention_counts[task] else ignore_abstention(unit, balance[task]))
     return reconcile_units(found)
-
-
-# Cells with fewer items than this are shrunk toward the estimates for single sources.
-_ENOUGH_ITEMS = 30.0
-_NEXT_TO_NOTHING = 1e-6
-
-
-def many_unit_table(
-    sources: tuple[int, ...],
-    separator: tuple[int, ...],
-    counts: NDArray[Any],
-    n_items: float,
-    single: Array,
-    balance: Array,
-    outside: NDArray[np.intp],
-    instruments: Instruments,
-) -> UnitTable:
-    """Estimate the table of one unit of s sources.
-
-    Parameters
-    ----------
-    counts : array of shape ((K + 1)^s, 1 + K b)
-        Counts of joint votes, separately and with the votes of the b sources of a block, class by class.
-    single : array of shape (s, K, K + 1)
-        P(vote = v | Y = k) of the sources of the unit one by one.
-    balance : array of shape (K,)
-    outside : positions in the block of the sources that are ``instruments``
-    """
-    n_classes = len(balance)
-    states = np.asarray(counts[:, 0] / n_items, np.float64)
-    votes = counts[:, 1:].reshape(len(counts), n_classes, -1)[:, :, outside] / n_items
-    moved = votes - states[:, None, None] * votes.sum(axis=0)
-    pull = np.einsum("lvs,sv,svc->lc", moved, instruments.scale, instruments.design, optimize=True)
-    system = np.einsum("svc,svd->cd", instruments.design, instruments.design)
-    latent = np.linalg.lstsq(system, pull.T, rcond=1e-12)[0]
-    joint = states[:, None] * balance + latent.T @ instruments.basis.T
-    alone = _one_by_one(single, balance)
-    # Cells with few items are shrunk toward the estimates for single sources.
-    weight = np.minimum(n_items * states / _ENOUGH_ITEMS, 1.0)[:, None]
-    joint = weight * joint + (1 - weight) * alone * states[:, None]
-    # No cell is below half a vote, because smaller rates cannot be observed; "no information" stays possible.
-    floor = np.minimum(0.5 / n_items, states[:, None] * balance)
-    seen = states > 0
-    found = alone * (_NEXT_TO_NOTHING / n_items)
-    found[seen] = fit_margins(np.maximum(joint, floor)[seen], states[seen], balance)
-    table = (found / found.sum(axis=0)).T
-    return UnitTable(sources, separator, table)
-
-
-def ignore_abstention(unit: UnitTable, balance: Array) -> UnitTable:
-    """Return the unit under the assumption that abstaining does not depend on the truth.
-
-    ``balance`` of shape (K,) is P(Y = k).
-    """
-    n_classes = len(balance)
-    silent = all_patterns(len(unit.sources), n_classes) < 0
-    voting = silent @ 2 ** np.arange(
-        len(unit.sources)
-    )  # the set of voting sources in each state, as a number
-    size = 2 ** len(unit.sources)
-    given = np.stack([np.bincount(voting, row, minlength=size) for row in unit.table])
-    share = np.divide(unit.table, given[:, voting], out=np.zeros_like(unit.table), where=given[:, voting] > 0)
-    return replace(unit, table=share * (balance @ given)[voting])
-
-
-def _one_by_one(single: Array, balance: Array) -> Array:
-    """Return P(Y = k | λ_C = l) if the sources were independent, shape ((K + 1)^s, K)."""
-    n_classes = len(balance)
-    patterns = all_patterns(len(single), n_classes)
-    scores = np.tile(np.log(balance), (len(patterns), 1))
-    for column, table in enumerate(single):
-        # No vote, -1, reads the last column. Impossible votes get a small probability.
-        scores += np.log(np.maximum(table, _NEXT_TO_NOTHING)).T[patterns[:, column]]
-    return to_probabilities(scores)
 
 
 # For a detector with fewer errors than this, persistence is not estimated.

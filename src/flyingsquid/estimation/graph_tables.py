@@ -16,15 +16,17 @@ from flyingsquid._values import format_list
 from flyingsquid.estimation.agreement import EMVotes, agreement_tables, refine
 from flyingsquid.estimation.balance import TaskBalance
 from flyingsquid.estimation.confusion import with_coverage
-from flyingsquid.estimation.graph_moments import (
-    Instruments,
-    ignore_abstention,
-    many_unit_table,
-    pair_of_many,
-)
+from flyingsquid.estimation.graph_moments import pair_of_many
 from flyingsquid.estimation.proportional import tables_of_tasks
 from flyingsquid.estimation.transition import MOST_CLASSES
-from flyingsquid.estimation.units import UnitTable, reconcile_units
+from flyingsquid.estimation.units import (
+    Instruments,
+    UnitCounts,
+    UnitTable,
+    by_instruments,
+    reconcile_units,
+    unit_table,
+)
 from flyingsquid.estimation.views import three_views
 from flyingsquid.exceptions import GraphError, NotIdentifiableError
 from flyingsquid.graph import DependencyGraph
@@ -232,7 +234,7 @@ def fit_many_graph(
     moments: Moments,
     balance: TaskBalance,
     *,
-    method: str = "decomposition",
+    method: str,
 ) -> ManyGraphFit:
     """Estimate every task, every unit of dependent sources, and the dependence between tasks.
 
@@ -360,18 +362,18 @@ def _fit_units(
 ) -> tuple[UnitTable, ...]:
     separators = [separator for tree in graph._units for separator in tree.separators]
     found = []
-    for (unit, around, counts), separator in zip(moments.unit_votes(), separators, strict=True):
-        task = tasks[graph.source_task[unit[0]]]
-        group = task.groups[task.columns.index(unit[0])]
-        counted = set(around)
+    for votes, separator in zip(moments.unit_votes(), separators, strict=True):
+        unit, task = votes.sources, tasks[graph.source_task[votes.sources[0]]]
+        balance, group = task.balance, task.groups[task.columns.index(unit[0])]
+        counted = set(votes.counted_with)
         outside = tuple(
             source
             for source, number in zip(task.columns, task.groups, strict=True)
             if number != group and voting[source] and source in counted
         )
-        single, at = task.tables_of(unit), np.searchsorted(around, outside)
-        instruments = Instruments.of(task.tables_of(outside), task.balance)
-        n_items = float(moments.n_items)
-        solved = many_unit_table(unit, separator, counts, n_items, single, task.balance, at, instruments)
-        found.append(solved if task.route == "views" else ignore_abstention(solved, task.balance))
+        counts = UnitCounts.of(votes.counts, moments.n_items, votes.positions(outside), moments.n_classes)
+        joint = by_instruments(counts, balance, Instruments.of(task.tables_of(outside), balance))
+        single, by_views = task.tables_of(unit), task.route == "views"
+        solved = unit_table(unit, separator, joint, counts, single, balance, abstention_counts=by_views)
+        found.append(solved)
     return reconcile_units(found)

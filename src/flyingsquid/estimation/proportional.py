@@ -6,14 +6,16 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import reduce
 from itertools import combinations
-from typing import NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
-from flyingsquid.estimation.graph_moments import TaskPair
 from flyingsquid.graph import DependencyGraph
 from flyingsquid.graph.junction import JunctionTree
+
+if TYPE_CHECKING:
+    from flyingsquid.estimation.graph_moments import TaskPair
 
 Array = NDArray[np.float64]
 Edges = tuple[tuple[int, int], ...]
@@ -25,6 +27,8 @@ _MAX_SWEEPS = 2_000
 # A fit that improves by less than this in this many sweeps would not converge within the limit.
 _PATIENCE, _GAIN = 50, 0.9
 _HALVINGS = 7
+# The same for a single table.
+_MAX_TABLE_SWEEPS, _TABLE_CONVERGED = 500, 1e-14
 # While impossible pairs are tried, cells may shrink to 0 before the sweeps stop.
 _TINY = 1e-300
 
@@ -120,6 +124,23 @@ def tables_from_joint(tree: JunctionTree, joint: Array) -> tuple[Array, ...]:
     """
     everything = tuple(range(joint.ndim))
     return tuple(joint.sum(axis=_rest(everything, clique)) for clique in tree.cliques)
+
+
+def fit_margins(table: Array, rows: Array, columns: Array) -> Array:
+    """Rescale rows and columns of a positive table until their sums are those given, shape (A, B).
+
+    The odds ratios are kept. A table that already has these margins is unchanged.
+
+    >>> fit_margins(np.array([[4.0, 1.0], [1.0, 4.0]]), np.array([0.5, 0.5]), np.array([0.5, 0.5]))
+    array([[0.4, 0.1],
+           [0.1, 0.4]])
+    """
+    for _ in range(_MAX_TABLE_SWEEPS):
+        table = table * (rows / table.sum(axis=1))[:, None]
+        table = table * (columns / table.sum(axis=0))
+        if np.abs(table.sum(axis=1) - rows).max() < _TABLE_CONVERGED:
+            break
+    return table
 
 
 class _Step(NamedTuple):

@@ -8,6 +8,7 @@ anchor or by "better than random on average" (Fu et al. 2020, appendix C.1.5).
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
+from dataclasses import dataclass
 
 import numpy as np
 from numpy.typing import NDArray
@@ -28,6 +29,26 @@ _CLEAR_PREFERENCE = 2.0
 _OVERWHELMING = 8.0
 # Groups with an undetermined sign may have at most this share of all accuracy.
 _MOST_OPEN = 0.1
+
+
+@dataclass(frozen=True, slots=True)
+class SignKnowledge:
+    """Knowledge about signs besides the agreement of sources.
+
+    Attributes
+    ----------
+    names : tuple of m str
+    own : mask of shape (m,)
+        Sources that are assumed to be better than random on average: those of the task itself.
+    anchors : mapping from the position of a source to its known sign
+    preference : callable or None
+        Returns by how much gold labels favor given accuracies over their opposite, as a log likelihood ratio.
+    """
+
+    names: tuple[str, ...]
+    own: NDArray[np.bool_]
+    anchors: Mapping[int, int]
+    preference: Callable[[Array], float] | None = None
 
 
 def relative_signs(
@@ -143,18 +164,13 @@ def orient(
     group: NDArray[np.intp],
     magnitudes: Array,
     identified: NDArray[np.bool_],
-    anchors: Mapping[int, int],
     standard_error: Callable[[Array], float],
-    names: tuple[str, ...],
-    preference: Callable[[Array], float] | None = None,
-    counted: NDArray[np.bool_] | None = None,
+    known: SignKnowledge,
 ) -> Array:
     """Determine the remaining sign of each group; shape (m,), entries ±1, or 0 if undetermined.
 
     ``standard_error`` gives the error of the sum of accuracies, zero for sources not in the sum.
-    The sign of a small group may stay undetermined without stopping the fit. ``preference`` returns by how
-    much gold labels favor given accuracies over their opposite, as a log likelihood ratio. ``counted`` are
-    the sources that are assumed to be better than random on average: all, unless some vote on other tasks.
+    The sign of a small group may stay undetermined without stopping the fit.
 
     Raises
     ------
@@ -162,16 +178,15 @@ def orient(
         If the accuracies of groups that hold more than a tenth of all accuracy sum to 0 within two
         standard errors and have no anchor, or if anchors contradict each other.
     """
-    result = signs.copy()
-    counted = np.ones(len(signs), np.bool_) if counted is None else counted
+    result, counted, anchors = signs.copy(), known.own, known.anchors
     for g in np.unique(group):
         members = np.flatnonzero(group == g)
         anchored = [i for i in members.tolist() if i in anchors]
         accuracies = np.zeros_like(magnitudes)
         accuracies[members] = signs[members] * magnitudes[members]
-        wish = 0.0 if preference is None else preference(accuracies)
+        wish = 0.0 if known.preference is None else known.preference(accuracies)
         if anchored:
-            result[members] *= _orient_by_anchors(signs, magnitudes, anchors, anchored, names)
+            result[members] *= _orient_by_anchors(signs, magnitudes, anchored, known)
         elif identified[members].sum() < 3:
             # Without a triplet inside the group, only "better than random" is assumed.
             result[members] = signs[members] * np.sign(wish) if abs(wish) >= _OVERWHELMING else 1.0
@@ -192,25 +207,21 @@ def orient(
         raise NotIdentifiableError(
             f"The votes do not determine which of {format_count(len(members), 'source')} are better than "
             f"random: their accuracies sum to {accuracies.sum():.3g} ± {standard_error(accuracies):.2g}. "
-            f"Pass signs={{{format_value(names[members[0]])}: +1}} for a source that you trust, or add items."
+            f"Pass signs={{{format_value(known.names[members[0]])}: +1}} for a source that you trust, or add "
+            "items."
         )
     return result
 
 
-def _orient_by_anchors(
-    signs: Array,
-    magnitudes: Array,
-    anchors: Mapping[int, int],
-    anchored: list[int],
-    names: tuple[str, ...],
-) -> float:
+def _orient_by_anchors(signs: Array, magnitudes: Array, anchored: list[int], known: SignKnowledge) -> float:
+    anchors = known.anchors
     # Anchors are weighted by the strength of the source, because the relative sign of a weak source may be
     # due to chance. A single anchor on a source without any accuracy still decides.
     strength = magnitudes[anchored] + 1e-12
     agree = np.array([anchors[i] * signs[i] > 0 for i in anchored])
     share = float(strength[agree].sum() / strength.sum())
     if _CONTRADICTION < share < 1 - _CONTRADICTION:
-        shown = ", ".join(f"{names[i]!r}: {anchors[i]:+d}" for i in anchored)
+        shown = ", ".join(f"{known.names[i]!r}: {anchors[i]:+d}" for i in anchored)
         raise NotIdentifiableError(
             f"`signs` must be consistent with the votes; got {{{shown}}}, but the agreement of these "
             "sources contradicts them. Pass only the signs that are certain."

@@ -173,32 +173,6 @@ class CenteredMoments(VoteRates):
         return np.asarray(np.maximum(self.coverage - self.mean**2, 0))
 
 
-@dataclass(frozen=True, slots=True, eq=False)
-class SourceFindings:
-    """Findings of a closed form for two classes about its sources, besides their tables.
-
-    Attributes
-    ----------
-    silent, one_sided, unidentified, clipped : masks of shape (m,)
-        Sources that always abstain, that vote for one class only, that could not be estimated and got the
-        average accuracy, and whose vote rates do not fit the class balance.
-    copies : integer array of shape (m,)
-        Sources with equal numbers vote alike, or opposite, on every item.
-    slopes : array of shape (m,)
-        βᵢ of E[λᵢ | Y] = αᵢ + βᵢY.
-    is_symmetric : bool
-        Whether errors were assumed to be equally frequent on both classes.
-    """
-
-    silent: NDArray[np.bool_]
-    one_sided: NDArray[np.bool_]
-    unidentified: NDArray[np.bool_]
-    clipped: NDArray[np.bool_]
-    copies: NDArray[np.intp]
-    slopes: Array
-    is_symmetric: bool
-
-
 @dataclass(frozen=True, slots=True)
 class SourceFlags:
     """Properties of sources, computed from counts.
@@ -224,6 +198,26 @@ class SourceFlags:
         sizes = np.bincount(self.copies)
         members = [np.flatnonzero(self.copies == g) for g in np.flatnonzero(sizes > 1)]
         return tuple(tuple(int(i) for i in group) for group in members)
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class SourceFindings(SourceFlags):
+    """Findings of a closed form for two classes about its sources, besides their tables.
+
+    Attributes
+    ----------
+    silent, one_sided, copies : as in :class:`SourceFlags`
+    unidentified : mask of shape (m,)
+        Sources that could not be estimated and got the average accuracy.
+    slopes : array of shape (m,)
+        βᵢ of E[λᵢ | Y] = αᵢ + βᵢY.
+    is_symmetric : bool
+        Whether errors were assumed to be equally frequent on both classes.
+    """
+
+    unidentified: Mask
+    slopes: Array
+    is_symmetric: bool
 
 
 def flag_sources(signed: SignedMoments) -> SourceFlags:

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
 from functools import partial
 
 import numpy as np
@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 
 from flyingsquid._values import format_list, format_value
 from flyingsquid.estimation import triplets as solve
-from flyingsquid.estimation.signs import orient, relative_signs, standard_error_of_sum
+from flyingsquid.estimation.signs import SignKnowledge, orient, relative_signs, standard_error_of_sum
 from flyingsquid.estimation.sources import (
     CenteredMoments,
     Separation,
@@ -101,34 +101,54 @@ class SymmetricFit:
     triplets_skipped: NDArray[np.int64]
 
 
+@dataclass(frozen=True, slots=True)
+class Options:
+    """Options of closed forms for two classes.
+
+    Attributes
+    ----------
+    method : one of ``binary.METHODS``
+    anchors : mapping from a source's position to its known sign
+    screen : float
+        Denominators below this many standard errors are skipped.
+    triplets : positions of given triplets, or None
+        For ``method="best"``; None chooses the strongest for each source.
+    cliques : "instrument" or "linear"
+        The weight of a vote is limited to twice the odds of the accuracy of its source, except in the paper's
+        linear system.
+    """
+
+    method: str
+    anchors: Mapping[int, int] = field(default_factory=dict)
+    screen: float = 1.0
+    triplets: Sequence[tuple[int, int, int]] | None = None
+    cliques: str = "instrument"
+
+
 def fit_symmetric(
     moments: Moments,
     signed: SignedMoments,
     flags: SourceFlags,
     balance: Array,
-    *,
-    method: str,
-    anchors: Mapping[int, int],
-    screen: float,
-    triplets: Sequence[tuple[int, int, int]] | None,
+    options: Options,
     separation: Separation,
-    preference: Callable[[Array], float] | None = None,
+    known: SignKnowledge,
 ) -> SymmetricFit:
     """Estimate E[λᵢY] with one of the methods in :data:`SYMMETRIC`."""
     names = moments.source_names
     none = np.zeros(len(names), np.int64)
-    if method == "marginal":
+    if options.method == "marginal":
         accuracies, _ = accuracies_from_balance(signed, balance, names, separation.groups)
         return SymmetricFit(accuracies, np.zeros(len(names), np.bool_), none, none)
     _require_three(flags, separation, names)
     alone = has_few_own_groups(separation, flags)
-    pairs = triplet_pairs(moments, signed, flags, separation, screen)
-    magnitudes = _solve_triplets(pairs, method, triplets)
+    pairs = triplet_pairs(moments, signed, flags, separation, options.screen)
+    magnitudes = _solve_triplets(pairs, options.method, options.triplets)
     identified = np.isfinite(magnitudes.values)
     unidentified = ~identified & ~flags.silent
-    _require_triplets(magnitudes, unidentified & separation.own, triplets, names)
+    _require_triplets(magnitudes, unidentified & separation.own, options.triplets, names)
     sizes = _complete(magnitudes.values, signed.coverage, separation.own)
-    signs = _signs(sizes, identified, anchors, signed, pairs, flags, names, preference, separation.own)
+    signs = _signs(sizes, identified, signed, pairs, flags, known)
     # A source with an undetermined sign counts as not identified.
     unidentified |= (signs == 0) & ~flags.silent
     average = _complete(np.where(signs == 0, np.nan, sizes), signed.coverage, separation.own)
@@ -181,13 +201,10 @@ def _from_strength(
 def _signs(
     sizes: Array,
     identified: NDArray[np.bool_],
-    anchors: Mapping[int, int],
     signed: SignedMoments,
     pairs: solve.Pairs,
     flags: SourceFlags,
-    names: tuple[str, ...],
-    preference: Callable[[Array], float] | None,
-    own: NDArray[np.bool_],
+    known: SignKnowledge,
 ) -> Array:
     """Return the sign of each source, shape (m,); 0 if it is undetermined."""
     # The sign of one-sided sources is not compared with each other: a source that votes only for one class
@@ -203,9 +220,9 @@ def _signs(
         weights=pairs.comparable / noise,
         variance=signed.coverage,
         n_items=signed.n_items,
-        counted=own,
+        counted=known.own,
     )
-    return orient(signs, group, sizes, identified, anchors, error, names, preference, own)
+    return orient(signs, group, sizes, identified, error, known)
 
 
 def _solve_triplets(

@@ -14,7 +14,8 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from flyingsquid.estimation.graph_moments import LARGEST_ERROR, fit_margins, joint_table
+from flyingsquid.estimation.graph_moments import LARGEST_ERROR, joint_table
+from flyingsquid.estimation.proportional import fit_margins
 from flyingsquid.estimation.sources import CenteredMoments, SourceFindings, VoteRates, central_moments
 from flyingsquid.exceptions import OptionError
 from flyingsquid.moments import SequenceMoments

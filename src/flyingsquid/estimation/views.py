@@ -8,8 +8,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from flyingsquid.estimation.agreement import EMVotes
+from flyingsquid.estimation.errors import pool_tables
 from flyingsquid.estimation.gold import ManyGold
-from flyingsquid.exceptions import NotIdentifiableError, OptionError
+from flyingsquid.exceptions import NotIdentifiableError
 from flyingsquid.moments import Moments
 from flyingsquid.votes import Votes
 from flyingsquid.votes.codes import OneHot, VoteFeatures
@@ -201,8 +202,6 @@ def by_views(moments: Moments, passes: EMVotes, gold: ManyGold | None) -> tuple[
 
     With gold labels both are means, in which the three views count as a tenth of all items.
     """
-    if passes.votes is None:
-        raise OptionError('method="decomposition" needs the votes themselves, and only counts are available.')
     votes_known = None
     if gold is not None:
         votes_known = gold.votes.to_array().transpose(0, 2, 1)
@@ -212,6 +211,4 @@ def by_views(moments: Moments, passes: EMVotes, gold: ManyGold | None) -> tuple[
     worth = _WORTH * float(moments.n_items)
     unseen = gold.classes[:, None] - votes_known.sum(axis=2)[:, :, None]
     counts = np.concatenate([votes_known, np.maximum(unseen, 0.0)], axis=2)
-    items = worth * views.balance[:, None]
-    tables = (items * views.tables + counts) / (items + gold.classes[:, None])
-    return tables, gold.balance(views.balance, worth)
+    return pool_tables(views.tables, worth * views.balance, counts), gold.balance(views.balance, worth)

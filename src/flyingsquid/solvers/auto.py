@@ -12,8 +12,8 @@ from typing import ClassVar
 
 import numpy as np
 
-from flyingsquid.estimation.binary import Options
 from flyingsquid.estimation.confusion import is_huge
+from flyingsquid.estimation.symmetric import Options
 from flyingsquid.exceptions import NotIdentifiableError
 from flyingsquid.fits.base import Fit
 from flyingsquid.fits.graph import GraphFit

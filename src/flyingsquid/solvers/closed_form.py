@@ -20,7 +20,6 @@ from flyingsquid.estimation.binary import (
     BinaryFit,
     BinaryTasks,
     Evidence,
-    Options,
     TaskFit,
     check_unused_options,
     fit_binary,
@@ -28,8 +27,7 @@ from flyingsquid.estimation.binary import (
 )
 from flyingsquid.estimation.conditional import CONDITIONAL
 from flyingsquid.estimation.drawing import draw_around_task
-from flyingsquid.estimation.errors import accuracy_errors, draw_votes, strength_errors
-from flyingsquid.estimation.gold_correction import with_gold
+from flyingsquid.estimation.errors import accuracy_errors, draw_votes, strength_errors, with_gold
 from flyingsquid.estimation.graph_fit import fit_graph
 from flyingsquid.estimation.independence import (
     CLEARLY_DEPENDENT,
@@ -39,7 +37,7 @@ from flyingsquid.estimation.independence import (
 )
 from flyingsquid.estimation.intervals import intervals_around
 from flyingsquid.estimation.shares import NORMAL_95
-from flyingsquid.estimation.symmetric import SYMMETRIC
+from flyingsquid.estimation.symmetric import SYMMETRIC, Options
 from flyingsquid.estimation.units import LARGEST_SYSTEM
 from flyingsquid.exceptions import GraphError, OptionError
 from flyingsquid.fits.assessment import Assessment
@@ -260,7 +258,7 @@ def solve_closed_form(
         "accuracies": _accuracies(found, moments),
         "confusion": tables,
         "concerns": _concerns(found, moments.source_names),
-        "gold": gold,
+        "uses_gold": gold is not None,
         "silence_counts": options.method in CONDITIONAL,
         "assessment": ClosedFormAssessment(moments=moments, tasks=found, options=options),
     }

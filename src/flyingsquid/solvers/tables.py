@@ -170,11 +170,13 @@ def solve_tables(
             "screen": float(getattr(one_vs_rest, "screen", 1.0)),
         }
         reason, gold = reason or "one class against the rest", None
-    over = EMVotes(data.votes, data.weights, None if data.gold is None else data.gold[:, 0])
+    over = None
+    if data.votes is not None:
+        over = EMVotes(data.votes, data.weights, None if data.gold is None else data.gold[:, 0])
     found = fit_many(moments, data.balance.tasks[0], over, gold=gold, **options)
     assessment = Assessment()
     # Standard errors compare groups of items, which distinct rows do not provide.
-    if data.rows == "all":
+    if over is not None and data.rows == "all":
         assessment = RefitAssessment(moments=moments, found=found, over=over, gold=gold, options=options)
     return IndependentFit(
         classes=moments.classes,
@@ -186,7 +188,7 @@ def solve_tables(
         accuracies=found.accuracies,
         confusion=found.tables,
         concerns=silent_sources_concern(moments),
-        gold=gold,
+        uses_gold=gold is not None,
         silence_counts=name == Decomposition.name,
         assessment=assessment,
     )
@@ -209,8 +211,6 @@ class RefitAssessment(Assessment):
     def _errors(self) -> Array:
         found, over, moments = self.found, self.over, self.moments
         unknown = np.full(moments.n_sources, np.nan)
-        if over.votes is None:
-            return unknown
         # A learned balance is learned again; others are kept.
         balance = None if found.learned_balance else found.balance
 
