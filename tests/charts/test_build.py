@@ -32,6 +32,9 @@ def test_accuracies_are_those_of_the_summary_best_first(fitted):
         assert row.gold == summary["precision"][j]
         assert row.chance == 0.5
         assert row.tone == ("bad" if row.name == "f" else "main")
+    # The estimate of such a source may be above chance, so the legend states where it is worse.
+    assert chart.bad_label.endswith("on gold labels")
+    assert not build.accuracy_chart(model.summary().to_dict() | {"name": list("abcdef")}).gold_label
     without_model = build.accuracy_chart(fs.summarize(votes, y).to_dict(), order=[2, 0])
     assert [row.name for row in without_model.rows] == ["c", "a"]
     assert without_model.value_label == ""

@@ -78,7 +78,7 @@ def accuracy_chart(
         value_label=estimated_label if "accuracy" in summary else "",
         gold_label="on gold labels" if "precision" in summary else "",
         chance_label="chance" if chance is not None else "",
-        bad_label="worse than chance",
+        bad_label="worse than chance on gold labels" if "precision" in summary else "worse than chance",
     )
 
 

@@ -72,13 +72,7 @@ def comparison_section(study: Study) -> Section:
     if study.model is None:
         text = "<p>There is no model: all labels on this page are shares of the votes.</p>"
         return Section("majority", heading, text + grid([disagreement]))
-    text = f"<p>{escape_text(study.comparison.sentence())}</p>"
-    if study.findings.verdict:
-        text += f"<p>{escape_text(study.findings.verdict, 2_000)}</p>"
-    scores = _scores(study, study.comparison)
-    if scores:
-        return Section("majority", heading, grid([f"<div>{text}</div>", scores, disagreement]))
-    return Section("majority", heading, text + grid([disagreement]))
+    return Section("majority", heading, grid([_scores(study, study.comparison), disagreement]))
 
 
 def _scores(study: Study, found: Comparison) -> str:
