@@ -20,7 +20,6 @@ from flyingsquid.labeling import (
     classifier,
     from_column,
     from_file,
-    from_mapping,
     gazetteer,
     keywords,
     regex,
@@ -166,7 +165,7 @@ def test_a_classifier_without_probabilities_or_fit_is_refused():
 
 def test_labels_of_somebody_else():
     columns = {"id": ["c1", "c2", "c3"], "stars": [1, 5, 3], "ann": ["spam", None, "ham"]}
-    assert votes_of(from_mapping({"c1": 1, "c9": 0}), columns) == [1, -1, -1]
+    assert votes_of(from_column("id", labels={"c1": 1, "c9": 0}), columns) == [1, -1, -1]
     assert votes_of(from_column("stars", labels={1: 0, 5: 1}), columns) == [0, 1, -1]
     assert votes_of(from_column("ann"), columns) == [1, -1, 0]
     assert from_column("ann").name == "ann"
@@ -210,7 +209,7 @@ def test_columns_other_than_the_usual_ones(tmp_path):
     functions = [
         regex("so.g", 0, column="title"),
         gazetteer({"New York": 1}, column="title"),
-        from_mapping({8: 1}, id="key"),
+        from_column("key", labels={8: 1}),
     ]
     assert fs.apply(functions, items).codes.tolist() == [[-1, 1, -1], [0, -1, 1]]
     path = tmp_path / "ann.txt"
@@ -232,12 +231,11 @@ def test_columns_other_than_the_usual_ones(tmp_path):
         (gazetteer(["Ann", "Bob", "Cleo", "Dan"], 1), "gazetteer_Ann_Bob_Cleo"),
         (threshold("length", 1, at_least=2.5, at_most=1e6), "length_at_least_2_5_at_most_1e_06"),
         (classifier(LogisticRegression().fit([[0], [1]], [0, 1])), "LogisticRegression_0_8"),
-        (from_mapping({1: 1}), "labels_by_id"),
+        (from_column("id", labels={1: 1}), "id"),
         (keywords("a", 1, name="mine"), "mine"),
         (gazetteer(["a"], 1, name="mine"), "mine"),
         (threshold("a", 1, at_least=1, name="mine"), "mine"),
         (classifier(LogisticRegression().fit([[0], [1]], [0, 1]), name="mine"), "mine"),
-        (from_mapping({1: 1}, name="mine"), "mine"),
         (from_column("a", name="mine"), "mine"),
     ],
 )
@@ -260,7 +258,7 @@ def test_names(made, name):
         (lambda: gazetteer({"a": 1, "A": 0}), "entries"),
         (lambda: gazetteer({" ": 1}), "entries"),
         (lambda: threshold("a", 1), "at_most"),
-        (lambda: from_mapping(WRONG), "labels"),
+        (lambda: from_column("id", labels=WRONG), "labels"),
     ],
 )
 def test_invalid_options_are_refused_when_the_function_is_made(call, parameter):

@@ -238,39 +238,15 @@ def classifier(
     return _make(rule, name, type(model).__name__, f"{min_confidence:g}")
 
 
-def from_mapping(labels: Mapping[Any, Label], *, id: str = "id", name: str | None = None) -> LabelingFunction:
-    """Vote by existing labels, by identifier; items without a label get no vote.
-
-    Parameters
-    ----------
-    labels : mapping from identifier to label
-    id : str, default="id"
-        The column of identifiers.
-    name : str, optional
-        Name of the source.
-
-    Examples
-    --------
-    >>> import flyingsquid as fs
-    >>> ann = fs.labeling.from_mapping({"c7": "spam"}, name="ann")
-    >>> ann({"id": "c7"}), ann({"id": "c8"})
-    ('spam', None)
-    """
-    if not isinstance(labels, Mapping):
-        raise OptionError(
-            f"`labels` must be a mapping from identifiers to classes; got {format_value(labels)}."
-        )
-    return _make(_ColumnRule(id, dict(labels)), name, "labels", "by", id)
-
-
 def from_column(
     column: str, *, labels: Mapping[Any, Label] | None = None, name: str | None = None
 ) -> LabelingFunction:
-    """Vote by the values of a column.
+    """Vote by the values of a column: existing labels, or a column that identifies them.
 
     Parameters
     ----------
     column : str
+        A column of labels, or of values that ``labels`` maps to labels, such as item identifiers.
     labels : mapping from value to label, optional
         Values that it does not contain get no vote. Default: the values are the labels.
     name : str, optional
@@ -282,7 +258,12 @@ def from_column(
     >>> stars = fs.labeling.from_column("stars", labels={1: "bad", 5: "good"})
     >>> stars({"stars": 5}), stars({"stars": 3})
     ('good', None)
+    >>> ann = fs.labeling.from_column("id", labels={"c7": "spam"}, name="ann")
+    >>> ann({"id": "c7"}), ann({"id": "c8"})
+    ('spam', None)
     """
+    if labels is not None and not isinstance(labels, Mapping):
+        raise OptionError(f"`labels` must be a mapping from values to classes; got {format_value(labels)}.")
     return _make(_ColumnRule(column, None if labels is None else dict(labels)), name, column)
 
 
