@@ -99,3 +99,12 @@ def test_the_server_stays_responsive_while_a_pattern_backtracks(tmp_path):
         workspace.act({"type": "add_source", "source": {**FAST, "pattern": "a", "label": 1}})
         workspace.wait()
         assert workspace.state()["sources"][1]["coverage"] == 1
+
+
+def test_a_process_that_ended_is_started_again(worker):
+    assert worker.submit(make_job(FAST, ["b"])).finished.wait(60)
+    worker._process.kill()
+    worker._process.join()
+    job = worker.submit(make_job({**FAST, "pattern": "c"}, ["c"]))
+    assert job.finished.wait(60)
+    assert (job.status, job.codes.tolist()) == ("ready", [1])
