@@ -16,7 +16,7 @@ from flyingsquid.analysis.agreement import Reliability, krippendorff_alpha
 from flyingsquid.analysis.items import read_votes
 from flyingsquid.estimation.replicates import SelfAgreement, combine_replicates, compare_replicates
 from flyingsquid.exceptions import OptionError, VotesError
-from flyingsquid.judges.asking import read_costs
+from flyingsquid.judges.planner import read_costs
 from flyingsquid.models import LabelModel
 from flyingsquid.votes import Structure, Votes
 from flyingsquid.votes.arguments import read_gold

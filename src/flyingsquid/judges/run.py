@@ -17,10 +17,9 @@ from flyingsquid._progress import progress_bar
 from flyingsquid._table import Scalar, Table, Tabular
 from flyingsquid._values import RandomState, format_count, format_value, read_random_state
 from flyingsquid.exceptions import OptionError, VotesError
-from flyingsquid.judges.adaptive import AdaptiveCalls
 from flyingsquid.judges.answer_file import AnswerFile
 from flyingsquid.judges.answers import UNPARSEABLE, Missing, Pick, number
-from flyingsquid.judges.asking import Asking, read_gold_codes, read_planner
+from flyingsquid.judges.asking import AdaptiveCalls, Asking, read_gold_codes
 from flyingsquid.judges.calls import Calls, Clock, OnError
 from flyingsquid.judges.judge import Answer, Judge, with_classes
 from flyingsquid.judges.planner import Planner
@@ -180,10 +179,22 @@ def ask_judges(
     reasons = _read_options(concurrency, on_error, ask_again)
     found = _read_items(items)
     names = _read_ids(ids, len(found))
-    planner = _read_planner(
-        panel, labels, len(found), names, stop_at=stop_at, budget=budget, costs=costs, pilot=pilot, gold=gold
-    )
-    adaptive = None
+    planner, adaptive = None, None
+    if stop_at is not None or budget is not None:
+        available = np.ones((len(found), len(panel)), np.bool_)
+        known = None if gold is None else read_gold_codes(gold, names, labels, len(found), "gold")
+        planner = Planner(
+            labels,
+            tuple(judge.name for judge in panel),
+            available,
+            stop_at=stop_at,
+            budget=budget,
+            costs=costs,
+            pilot=pilot,
+            gold=known,
+        )
+    else:
+        _refuse_adaptive(costs=costs, pilot=pilot, gold=gold)
     with AnswerFile(cache, panel, found, names, fingerprint) as file:
         kept = file.find_answers(reasons, raises=on_error == "raise")
         cells = [(j, i) for i in range(len(found)) for j in range(len(panel)) if (j, i) not in kept]
@@ -266,23 +277,11 @@ def _read_ids(ids: Any, n_items: int) -> list[str | int] | None:
     return found
 
 
-def _read_planner(
-    judges: list[Judge], labels: tuple[Label, ...], n_items: int, ids: Any, **options: Any
-) -> Planner | None:
-    """Return the planner of an adaptive run; None if all judges are asked about all items."""
-    if options["stop_at"] is None and options["budget"] is None:
-        for name, value in options.items():
-            if value is not None:
-                raise OptionError(
-                    f"`{name}` applies only with `stop_at` or `budget`; got {format_value(value)}."
-                )
-        return None
-    if options["stop_at"] is None:
-        options["stop_at"] = 1.0
-    if options["gold"] is not None:
-        options["gold"] = read_gold_codes(options["gold"], ids, labels, n_items, "gold")
-    available = np.ones((n_items, len(judges)), np.bool_)
-    return read_planner(labels, tuple(judge.name for judge in judges), available, **options)
+def _refuse_adaptive(**options: Any) -> None:
+    """Raise an error for an option that only an adaptive run has."""
+    for name, value in options.items():
+        if value is not None:
+            raise OptionError(f"`{name}` applies only with `stop_at` or `budget`; got {format_value(value)}.")
 
 
 # ---------------------------------------------------------------------- steps of a run
