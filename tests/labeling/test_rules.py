@@ -200,8 +200,13 @@ def test_labels_in_a_file(tmp_path):
     with pytest.raises(LabelingError, match=r"'said'; got id, label, note"):
         from_file(path, label="said")
     path.write_text("id,label\n1,spam\n1,ham\n")
-    with pytest.raises(LabelingError, match=r"line 3: '1' .*'spam' and 'ham'"):
+    with pytest.raises(LabelingError, match=r"'1' .*'spam' and 'ham'"):
         from_file(path)
+    (tmp_path / "cleo.jsonl").write_text('{"id": 1, "label": 0}\n{"id": 2, "label": null}\n')
+    assert votes_of(from_file(tmp_path / "cleo.jsonl"), {"id": [1, 2]}) == [0, -1]
+    (tmp_path / "dan.txt").write_text("1 spam\n")
+    with pytest.raises(LabelingError, match="'id'; got lines of text"):
+        from_file(tmp_path / "dan.txt")
 
 
 def test_columns_other_than_the_usual_ones(tmp_path):
@@ -212,9 +217,9 @@ def test_columns_other_than_the_usual_ones(tmp_path):
         from_column("key", labels={8: 1}),
     ]
     assert fs.apply(functions, items).codes.tolist() == [[-1, 1, -1], [0, -1, 1]]
-    path = tmp_path / "ann.txt"
+    path = tmp_path / "labels.csv"
     path.write_text("id;label\n1;spam\n")
-    ann = from_file(path, delimiter=";", name="Ann")
+    ann = from_file(path, name="Ann")
     assert (ann.name, ann({"id": "1"})) == ("Ann", "spam")
 
 

@@ -7,7 +7,6 @@ no vote.
 
 from __future__ import annotations
 
-import csv
 import os
 import re
 from collections.abc import Iterable, Mapping, Sequence
@@ -20,6 +19,7 @@ from numpy.typing import NDArray
 
 from flyingsquid._values import format_value, is_null
 from flyingsquid.exceptions import LabelingError, OptionError
+from flyingsquid.files.vote_files import read_records
 from flyingsquid.labeling.functions import LabelingFunction
 from flyingsquid.labeling.items import Row, is_sliceable, list_values, open_table
 from flyingsquid.votes.codes import Label
@@ -272,10 +272,9 @@ def from_file(
     *,
     id: str = "id",
     label: str = "label",
-    delimiter: str | None = None,
     name: str | None = None,
 ) -> LabelingFunction:
-    """Vote by existing labels in a CSV or TSV file with a header, by identifier.
+    """Vote by existing labels in a file (csv, tsv, JSON, parquet or arrow), by identifier.
 
     Identifiers are compared as strings. Labels become integers if all of them are. Empty labels are missing
     votes.
@@ -285,8 +284,6 @@ def from_file(
     path : str or path
     id, label : str
         The columns of identifiers and of labels, default ``"id"`` and ``"label"``.
-    delimiter : str, optional
-        Default: a tab for ``.tsv`` and ``.tab``, otherwise a comma.
     name : str, optional
         Name of the source. Default: the name of the file.
 
@@ -301,22 +298,18 @@ def from_file(
     ('ann', 'spam', None)
     """
     path = Path(path)
-    if delimiter is None:
-        delimiter = "\t" if path.suffix.lower() in (".tsv", ".tab") else ","
     found: dict[str, str] = {}
-    with path.open(encoding="utf-8-sig", newline="") as file:
-        reader = csv.DictReader(file, delimiter=delimiter)
+    for record in read_records(path):
         for field in (id, label):
-            if field not in (reader.fieldnames or ()):
-                present = ", ".join(reader.fieldnames or ())
+            if not isinstance(record, Mapping) or field not in record:
+                present = ", ".join(map(str, record)) if isinstance(record, Mapping) else "lines of text"
                 raise LabelingError(f"{path.name} must have a column {format_value(field)}; got {present}.")
-        for line in reader:
-            key, value = line[id], (line[label] or "").strip()
-            if found.setdefault(key, value) != value:
-                raise LabelingError(
-                    f"{path.name}, line {reader.line_num}: {format_value(key)} must have one label; got "
-                    f"{format_value(found[key])} and {format_value(value)}."
-                )
+        key, value = (("" if is_null(cell) else str(cell).strip()) for cell in (record[id], record[label]))
+        if found.setdefault(key, value) != value:
+            raise LabelingError(
+                f"{path.name}: {format_value(key)} must have one label; got {format_value(found[key])} and "
+                f"{format_value(value)}."
+            )
     labels = {key: value for key, value in found.items() if value}
     integers = all(re.fullmatch(r"-?\d+", value) for value in labels.values())
     by_id = {key: int(value) if integers else value for key, value in labels.items()}
