@@ -26,7 +26,17 @@ from flyingsquid.charts import (
     Line,
     LineChart,
     Tone,
-    build,
+    accuracy_chart,
+    agreement_chart,
+    asking_chart,
+    calibration_charts,
+    coverage_chart,
+    dependence_chart,
+    drift_charts,
+    explanation_chart,
+    learning_curve_chart,
+    leave_one_out_chart,
+    posterior_chart,
 )
 from flyingsquid.exceptions import OptionError
 from flyingsquid.fits import Explanation, VoteCount
@@ -37,14 +47,14 @@ __all__ = ["plot_accuracies", "plot_coverage", "plot_dependence", "plot_posterio
 
 # What each result is drawn as, given the largest number of bars.
 _CHARTS: dict[type, Callable[[Any, int], tuple[Chart, ...]]] = {
-    Agreement: lambda found, _: (build.agreement_chart(found),),
-    Calibration: lambda found, _: build.calibration_charts(found),
-    Explanation: lambda why, most: (build.explanation_chart(why, most),),
-    VoteCount: lambda why, most: (build.explanation_chart(why, most),),
-    LeaveOneOut: lambda found, most: (build.leave_one_out_chart(found, most),),
-    LearningCurve: lambda curve, _: (build.learning_curve_chart(curve),),
-    AskingSimulation: lambda found, _: (build.asking_chart(found),),
-    DriftHistory: lambda history, _: build.drift_charts(history),
+    Agreement: lambda found, _: (agreement_chart(found),),
+    Calibration: lambda found, _: calibration_charts(found),
+    Explanation: lambda why, most: (explanation_chart(why, most),),
+    VoteCount: lambda why, most: (explanation_chart(why, most),),
+    LeaveOneOut: lambda found, most: (leave_one_out_chart(found, most),),
+    LearningCurve: lambda curve, _: (learning_curve_chart(curve),),
+    AskingSimulation: lambda found, _: (asking_chart(found),),
+    DriftHistory: lambda history, _: drift_charts(history),
 }
 
 
@@ -134,7 +144,7 @@ def plot_accuracies(summary: Table, axis: Any = None) -> Any:
         raise OptionError(
             "`summary` must have accuracies; pass a model, gold labels or both to fs.summarize."
         )
-    return draw(build.accuracy_chart(columns), axis)
+    return draw(accuracy_chart(columns), axis)
 
 
 def plot_coverage(summary: Table, axis: Any = None) -> Any:
@@ -155,7 +165,7 @@ def plot_coverage(summary: Table, axis: Any = None) -> Any:
     >>> sample = fs.datasets.simulate(500, [0.9, 0.8, 0.7], random_state=0)
     >>> axis = fs.plot.plot_coverage(fs.summarize(sample.votes))
     """
-    return draw(build.coverage_chart(_summary_columns(summary, "overlaps")), axis)
+    return draw(coverage_chart(_summary_columns(summary, "overlaps")), axis)
 
 
 def plot_dependence(correlations: NDArray[np.float64], names: Sequence[str], axis: Any = None) -> Any:
@@ -181,7 +191,7 @@ def plot_dependence(correlations: NDArray[np.float64], names: Sequence[str], axi
     values, m = np.asarray(correlations, np.float64), len(names)
     if values.shape != (m, m):
         raise OptionError(f"`correlations` must have shape ({m}, {m}) for {m} names; got {values.shape}.")
-    return draw(build.dependence_chart(values, names), axis)
+    return draw(dependence_chart(values, names), axis)
 
 
 def plot_posteriors(
@@ -212,7 +222,7 @@ def plot_posteriors(
     values = np.asarray(probabilities, np.float64)
     if values.ndim not in (1, 2) or not values.size:
         raise OptionError(f"`probabilities` must have shape (n, K) or (n,); got {values.shape}.")
-    return draw(build.posterior_chart(values, event=event, bins=bins), axis)
+    return draw(posterior_chart(values, event=event, bins=bins), axis)
 
 
 def _summary_columns(summary: Any, needed: str) -> dict[str, list[Any]]:

@@ -14,8 +14,10 @@ from flyingsquid._warnings import capture_source_warnings
 from flyingsquid.analysis.comparison import Comparison, calibration
 from flyingsquid.analysis.disagreement import ContestedItem, contested_items, disagreement_buckets
 from flyingsquid.analysis.influence import learning_curve, leave_one_out
-from flyingsquid.charts import IntervalChart, IntervalRow, Tone
-from flyingsquid.charts.build import (
+from flyingsquid.charts import (
+    IntervalChart,
+    IntervalRow,
+    Tone,
     calibration_charts,
     column,
     explanation_chart,

@@ -14,8 +14,15 @@ from flyingsquid._warnings import capture_source_warnings
 from flyingsquid.analysis.agreement import agreement
 from flyingsquid.analysis.panels import panel_report
 from flyingsquid.analysis.sentences import DependentPair, describe_dependence
-from flyingsquid.charts import Layer, LayeredBarChart, Tone
-from flyingsquid.charts.build import accuracy_chart, agreement_chart, coverage_chart, drift_charts
+from flyingsquid.charts import (
+    Layer,
+    LayeredBarChart,
+    Tone,
+    accuracy_chart,
+    agreement_chart,
+    coverage_chart,
+    drift_charts,
+)
 from flyingsquid.exceptions import FlyingSquidError
 from flyingsquid.graph import DependencyGraph
 from flyingsquid.graph.drawing import STYLE, to_svg
