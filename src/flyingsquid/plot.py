@@ -13,6 +13,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from flyingsquid._table import Table
+from flyingsquid._values import read_integer
 from flyingsquid.analysis.agreement import Agreement
 from flyingsquid.analysis.comparison import Calibration
 from flyingsquid.analysis.influence import LearningCurve, LeaveOneOut
@@ -105,7 +106,7 @@ def plot_result(result: Any, axis: Any = None, *, most: int = 30) -> Any:
     if describe is None:
         kinds = ", ".join(kind.__name__ for kind in _CHARTS)
         raise OptionError(f"`result` must be one of {kinds}; got {type(result).__name__}.")
-    chart, *below = describe(result, most)
+    chart, *below = describe(result, read_integer("most", most, 1))
     if not below:
         return draw(chart, axis)
     if axis is None:
@@ -222,7 +223,7 @@ def plot_posteriors(
     values = np.asarray(probabilities, np.float64)
     if values.ndim not in (1, 2) or not values.size:
         raise OptionError(f"`probabilities` must have shape (n, K) or (n,); got {values.shape}.")
-    return draw(posterior_chart(values, event=event, bins=bins), axis)
+    return draw(posterior_chart(values, event=event, bins=read_integer("bins", bins, 1)), axis)
 
 
 def _summary_columns(summary: Any, needed: str) -> dict[str, list[Any]]:

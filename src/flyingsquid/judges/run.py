@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 
 from flyingsquid._progress import progress_bar
 from flyingsquid._table import Scalar, Table, Tabular
-from flyingsquid._values import RandomState, format_count, format_value, read_random_state
+from flyingsquid._values import RandomState, format_count, format_value, option_error, read_random_state
 from flyingsquid.exceptions import OptionError, VotesError
 from flyingsquid.judges.answer_file import AnswerFile
 from flyingsquid.judges.answers import UNPARSEABLE, Missing, Pick, number
@@ -223,16 +223,16 @@ def ask_judges(
 def _read_judges(judges: Iterable[Judge] | Judge) -> list[Judge]:
     found = [judges] if isinstance(judges, Judge) else list(judges)
     if not found or not all(isinstance(judge, Judge) for judge in found):
-        raise OptionError(f"`judges` must be one or more Judge objects; got {format_value(found)}.")
+        raise option_error("judges", "one or more Judge objects", found)
     read_names([judge.name for judge in found], len(found))
     return found
 
 
 def _read_options(concurrency: Any, on_error: Any, ask_again: Any) -> frozenset[str]:
     if type(concurrency) is not int or concurrency < 1:
-        raise OptionError(f"`concurrency` must be an integer >= 1; got {format_value(concurrency)}.")
+        raise option_error("concurrency", "an integer >= 1", concurrency)
     if on_error not in get_args(OnError):
-        raise OptionError(f"`on_error` must be 'abstain' or 'raise'; got {format_value(on_error)}.")
+        raise option_error("on_error", "'abstain' or 'raise'", on_error)
     reasons = frozenset([ask_again] if isinstance(ask_again, str) else ask_again)
     allowed = get_args(Reason)
     if not reasons <= set(allowed):

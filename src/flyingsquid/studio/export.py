@@ -15,6 +15,7 @@ from flyingsquid.files import LabelWriter
 from flyingsquid.reports import report
 from flyingsquid.studio.browsing import View
 from flyingsquid.studio.columns import gold_labels
+from flyingsquid.studio.items import as_text
 from flyingsquid.studio.rules import write_code
 from flyingsquid.studio.workspace import Workspace
 
@@ -87,7 +88,7 @@ def _report(workspace: Workspace, view: View) -> bytes:
         fit.votes[::step] if step > 1 else fit.votes,
         y=None if gold is None else gold[::step],
         model=fit.model,
-        data=None if text is None else [str(value) for value in items.columns[text][::step]],
+        data=None if text is None else [as_text(value) for value in items.columns[text][::step]],
         title=items.name,
     )
     return page.encode()

@@ -139,10 +139,9 @@ class Worker:
             answer = self._ask(job, start, stop)
         except TimeoutError:
             self._kill()
-            job.error = (
-                f"Stopped: the {'pattern' if job.classes == () else 'function'} took more than "
-                f"{job.seconds:g} seconds on {format_count(stop - start, 'item')}."
-            )
+            what = {"list": "file", "function": "function"}.get(job.source["kind"], "pattern")
+            where = "" if what == "file" else f" on {format_count(stop - start, 'item')}"
+            job.error = f"Stopped: the {what} took more than {job.seconds:g} seconds{where}."
             return
         except (EOFError, OSError) as error:
             self._kill()
