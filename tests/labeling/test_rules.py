@@ -27,6 +27,7 @@ from flyingsquid.labeling import (
 )
 
 WRONG: Any = b"a"
+NUMBER: Any = 5
 TEXTS = ["Subscribe to MY channel", "subscriber of C++", None, "ein Käse, naïve", "sub scribe"]
 
 
@@ -263,15 +264,15 @@ def test_names(made, name):
         (lambda: gazetteer({"a": 1, "A": 0}), "entries"),
         (lambda: gazetteer({" ": 1}), "entries"),
         (lambda: threshold("a", 1), "at_most"),
-        (lambda: threshold("a", 1, at_least="3"), "at_least"),
+        (lambda: threshold("a", 1, at_least=WRONG), "at_least"),
         (lambda: threshold("a", 1, at_most=float("nan")), "at_most"),
         (lambda: threshold("a", 1, at_least=3, at_most=1), "at_least"),
         (
-            lambda: classifier(LogisticRegression().fit([[0], [1]], [0, 1]), min_confidence="high"),
+            lambda: classifier(LogisticRegression().fit([[0], [1]], [0, 1]), min_confidence=WRONG),
             "min_confidence",
         ),
-        (lambda: keywords(5, 1), "words"),
-        (lambda: gazetteer(5, 1), "entries"),
+        (lambda: keywords(NUMBER, 1), "words"),
+        (lambda: gazetteer(NUMBER, 1), "entries"),
         (lambda: from_column("id", labels=WRONG), "labels"),
     ],
 )
