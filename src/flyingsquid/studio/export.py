@@ -55,7 +55,7 @@ def _rules(workspace: Workspace, view: View) -> bytes:
 
 def _labels(ending: str) -> Callable[[Workspace, View], bytes]:
     def make(workspace: Workspace, view: View) -> bytes:
-        fit = view.fit if view.fit.rows is None else view.fit_on(None)
+        fit = view.full_fit()
         items = workspace.items
         n_votes = np.sum([column >= 0 for column in view.columns], axis=0)
         ids = [items.identifier(i) for i in range(len(items))]
@@ -69,7 +69,7 @@ def _labels(ending: str) -> Callable[[Workspace, View], bytes]:
 
 
 def _model(_workspace: Workspace, view: View) -> bytes:
-    fit = view.fit if view.fit.rows is None else view.fit_on(None)
+    fit = view.full_fit()
     with tempfile.TemporaryDirectory() as directory:
         path = Path(directory) / "model.fsq"
         if fit.model is not None:
@@ -78,12 +78,12 @@ def _model(_workspace: Workspace, view: View) -> bytes:
 
 
 def _report(workspace: Workspace, view: View) -> bytes:
-    fit = view.fit if view.fit.rows is None else view.fit_on(None)
+    fit = view.full_fit()
     items, text = workspace.items, workspace.items.text
     if fit.votes is None:
         raise OptionError("A report needs sources that vote.")
     step = -(-len(items) // _MOST_REPORTED)
-    gold = gold_labels(view.gold, view.classes, None, len(items))
+    gold = gold_labels(view.gold, view.classes, view.every_item)
     page = report(
         fit.votes[::step] if step > 1 else fit.votes,
         y=None if gold is None else gold[::step],
