@@ -454,7 +454,7 @@ def drift_charts(history: DriftHistory) -> tuple[LineChart, LineChart]:
         description="",
         lines=(Line("window", positions, history.windows.astype(np.float64), tone="other"),),
         x_label="items seen",
-        y_label="items in the window",
+        y_label="window",
         steps=True,
     )
     return accuracies, window

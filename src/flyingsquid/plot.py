@@ -281,7 +281,7 @@ def _draw_intervals(chart: IntervalChart, axis: Any) -> Any:
     axis.set_xlabel(chart.x_label)
     _percent(axis.xaxis)
     if points and gold:
-        _legend(axis, loc="upper left")
+        _legend_above(axis, 2)
     return axis
 
 
@@ -297,7 +297,7 @@ def _draw_layered_bars(chart: LayeredBarChart, axis: Any) -> Any:
     axis.set_xlim(0, 1)
     axis.set_xlabel(chart.x_label)
     _percent(axis.xaxis)
-    _legend(axis, ncols=3, loc="lower left", bbox_to_anchor=(0, 1.0))
+    _legend_above(axis, 3)
     return axis
 
 
@@ -440,6 +440,11 @@ def _open(axis: Any) -> None:
 
 def _legend(axis: Any, **options: Any) -> None:
     axis.legend(fontsize=8, frameon=False, **options)
+
+
+def _legend_above(axis: Any, columns: int) -> None:
+    """Place the legend above the axes, because the rows fill them."""
+    _legend(axis, ncols=columns, loc="lower left", bbox_to_anchor=(0, 1.0))
 
 
 def _note(axis: Any, note: str) -> None:
