@@ -13,6 +13,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from flyingsquid._table import Table
+from flyingsquid._values import read_integer
 from flyingsquid.analysis.agreement import Agreement
 from flyingsquid.analysis.comparison import Calibration
 from flyingsquid.analysis.influence import LearningCurve, LeaveOneOut
@@ -26,7 +27,17 @@ from flyingsquid.charts import (
     Line,
     LineChart,
     Tone,
-    build,
+    accuracy_chart,
+    agreement_chart,
+    asking_chart,
+    calibration_charts,
+    coverage_chart,
+    dependence_chart,
+    drift_charts,
+    explanation_chart,
+    learning_curve_chart,
+    leave_one_out_chart,
+    posterior_chart,
 )
 from flyingsquid.exceptions import OptionError
 from flyingsquid.fits import Explanation, VoteCount
@@ -37,14 +48,14 @@ __all__ = ["plot_accuracies", "plot_coverage", "plot_dependence", "plot_posterio
 
 # What each result is drawn as, given the largest number of bars.
 _CHARTS: dict[type, Callable[[Any, int], tuple[Chart, ...]]] = {
-    Agreement: lambda found, _: (build.agreement_chart(found),),
-    Calibration: lambda found, _: build.calibration_charts(found),
-    Explanation: lambda why, most: (build.explanation_chart(why, most),),
-    VoteCount: lambda why, most: (build.explanation_chart(why, most),),
-    LeaveOneOut: lambda found, most: (build.leave_one_out_chart(found, most),),
-    LearningCurve: lambda curve, _: (build.learning_curve_chart(curve),),
-    AskingSimulation: lambda found, _: (build.asking_chart(found),),
-    DriftHistory: lambda history, _: build.drift_charts(history),
+    Agreement: lambda found, _: (agreement_chart(found),),
+    Calibration: lambda found, _: calibration_charts(found),
+    Explanation: lambda why, most: (explanation_chart(why, most),),
+    VoteCount: lambda why, most: (explanation_chart(why, most),),
+    LeaveOneOut: lambda found, most: (leave_one_out_chart(found, most),),
+    LearningCurve: lambda curve, _: (learning_curve_chart(curve),),
+    AskingSimulation: lambda found, _: (asking_chart(found),),
+    DriftHistory: lambda history, _: drift_charts(history),
 }
 
 
@@ -95,7 +106,7 @@ def plot_result(result: Any, axis: Any = None, *, most: int = 30) -> Any:
     if describe is None:
         kinds = ", ".join(kind.__name__ for kind in _CHARTS)
         raise OptionError(f"`result` must be one of {kinds}; got {type(result).__name__}.")
-    chart, *below = describe(result, most)
+    chart, *below = describe(result, read_integer("most", most, 1))
     if not below:
         return draw(chart, axis)
     if axis is None:
@@ -134,7 +145,7 @@ def plot_accuracies(summary: Table, axis: Any = None) -> Any:
         raise OptionError(
             "`summary` must have accuracies; pass a model, gold labels or both to fs.summarize."
         )
-    return draw(build.accuracy_chart(columns), axis)
+    return draw(accuracy_chart(columns), axis)
 
 
 def plot_coverage(summary: Table, axis: Any = None) -> Any:
@@ -155,7 +166,7 @@ def plot_coverage(summary: Table, axis: Any = None) -> Any:
     >>> sample = fs.datasets.simulate(500, [0.9, 0.8, 0.7], random_state=0)
     >>> axis = fs.plot.plot_coverage(fs.summarize(sample.votes))
     """
-    return draw(build.coverage_chart(_summary_columns(summary, "overlaps")), axis)
+    return draw(coverage_chart(_summary_columns(summary, "overlaps")), axis)
 
 
 def plot_dependence(correlations: NDArray[np.float64], names: Sequence[str], axis: Any = None) -> Any:
@@ -181,7 +192,7 @@ def plot_dependence(correlations: NDArray[np.float64], names: Sequence[str], axi
     values, m = np.asarray(correlations, np.float64), len(names)
     if values.shape != (m, m):
         raise OptionError(f"`correlations` must have shape ({m}, {m}) for {m} names; got {values.shape}.")
-    return draw(build.dependence_chart(values, names), axis)
+    return draw(dependence_chart(values, names), axis)
 
 
 def plot_posteriors(
@@ -212,7 +223,7 @@ def plot_posteriors(
     values = np.asarray(probabilities, np.float64)
     if values.ndim not in (1, 2) or not values.size:
         raise OptionError(f"`probabilities` must have shape (n, K) or (n,); got {values.shape}.")
-    return draw(build.posterior_chart(values, event=event, bins=bins), axis)
+    return draw(posterior_chart(values, event=event, bins=read_integer("bins", bins, 1)), axis)
 
 
 def _summary_columns(summary: Any, needed: str) -> dict[str, list[Any]]:
@@ -270,7 +281,7 @@ def _draw_intervals(chart: IntervalChart, axis: Any) -> Any:
     axis.set_xlabel(chart.x_label)
     _percent(axis.xaxis)
     if points and gold:
-        _legend(axis, loc="upper left")
+        _legend_above(axis, 2)
     return axis
 
 
@@ -286,7 +297,7 @@ def _draw_layered_bars(chart: LayeredBarChart, axis: Any) -> Any:
     axis.set_xlim(0, 1)
     axis.set_xlabel(chart.x_label)
     _percent(axis.xaxis)
-    _legend(axis, ncols=3, loc="lower left", bbox_to_anchor=(0, 1.0))
+    _legend_above(axis, 3)
     return axis
 
 
@@ -429,6 +440,11 @@ def _open(axis: Any) -> None:
 
 def _legend(axis: Any, **options: Any) -> None:
     axis.legend(fontsize=8, frameon=False, **options)
+
+
+def _legend_above(axis: Any, columns: int) -> None:
+    """Place the legend above the axes, because the rows fill them."""
+    _legend(axis, ncols=columns, loc="lower left", bbox_to_anchor=(0, 1.0))
 
 
 def _note(axis: Any, note: str) -> None:

@@ -98,15 +98,3 @@ def test_bad_input():
         fs.labels_saved(None, votes, X, some(y, 30))
     with pytest.raises(fs.FlyingSquidError, match="X"):
         fs.labels_saved(model, votes, X[:10], some(y, 30))
-
-
-@pytest.mark.slow
-def test_the_report_shows_it():
-    votes, X, y = problem([0.8, 0.75, 0.7])
-    gold = some(y, 40)
-    found = fs.labels_saved(fs.LabelModel().fit(votes), votes, X, gold, random_state=0)
-    page = fs.report(votes, gold, X=X)
-    assert f"{found.weak_accuracy:.1%}" in page
-    assert 'id="saved"' in page
-    assert 'id="saved"' not in fs.report(votes, gold)
-    assert "at least 20" in fs.report(votes, some(y, 10), X=X)

@@ -79,10 +79,21 @@ def test_longer_names_win_and_picks():
     ]
 
 
-@pytest.mark.parametrize("wrong", [[], ["a", "A"], [""], {}])
+@pytest.mark.parametrize("wrong", [[], ["a", "A"], [""], {}, "spam", 5])
 def test_names_that_cannot_be_told_apart(wrong):
     with pytest.raises(OptionError, match="`names` must"):
         answers.class_name(wrong)
+
+
+@pytest.mark.parametrize("wrong", ["no comment", 5, ["("]])
+def test_invalid_patterns_of_refusals(wrong):
+    with pytest.raises(OptionError, match="`patterns` must"):
+        answers.refusal(wrong)
+
+
+def test_invalid_regular_expression():
+    with pytest.raises(OptionError, match="`regex` must"):
+        answers.pattern("(")
 
 
 def test_unknown_pick():

@@ -51,7 +51,7 @@ def test_the_other_side_says_how_long():
     [
         {"retries": -1}, {"retries": 1.5}, {"retries": None}, {"backoff": float("nan")}, {"backoff": None},
         {"max_wait": -1}, {"timeout": 0}, {"concurrency": 0}, {"parse": "x"}, {"retry_if": None},
-        {"name": ""},
+        {"name": ""}, {"classes": "spam"}, {"classes": 5},
     ],
 )  # fmt: skip
 def test_invalid_options_of_a_judge(options):

@@ -20,7 +20,6 @@ from flyingsquid.labeling import (
     classifier,
     from_column,
     from_file,
-    from_mapping,
     gazetteer,
     keywords,
     regex,
@@ -28,6 +27,7 @@ from flyingsquid.labeling import (
 )
 
 WRONG: Any = b"a"
+NUMBER: Any = 5
 TEXTS = ["Subscribe to MY channel", "subscriber of C++", None, "ein Käse, naïve", "sub scribe"]
 
 
@@ -166,7 +166,7 @@ def test_a_classifier_without_probabilities_or_fit_is_refused():
 
 def test_labels_of_somebody_else():
     columns = {"id": ["c1", "c2", "c3"], "stars": [1, 5, 3], "ann": ["spam", None, "ham"]}
-    assert votes_of(from_mapping({"c1": 1, "c9": 0}), columns) == [1, -1, -1]
+    assert votes_of(from_column("id", labels={"c1": 1, "c9": 0}), columns) == [1, -1, -1]
     assert votes_of(from_column("stars", labels={1: 0, 5: 1}), columns) == [0, 1, -1]
     assert votes_of(from_column("ann"), columns) == [1, -1, 0]
     assert from_column("ann").name == "ann"
@@ -201,8 +201,13 @@ def test_labels_in_a_file(tmp_path):
     with pytest.raises(LabelingError, match=r"'said'; got id, label, note"):
         from_file(path, label="said")
     path.write_text("id,label\n1,spam\n1,ham\n")
-    with pytest.raises(LabelingError, match=r"line 3: '1' .*'spam' and 'ham'"):
+    with pytest.raises(LabelingError, match=r"'1' .*'spam' and 'ham'"):
         from_file(path)
+    (tmp_path / "cleo.jsonl").write_text('{"id": 1, "label": 0}\n{"id": 2, "label": null}\n')
+    assert votes_of(from_file(tmp_path / "cleo.jsonl"), {"id": [1, 2]}) == [0, -1]
+    (tmp_path / "dan.txt").write_text("1 spam\n")
+    with pytest.raises(LabelingError, match="'id'; got lines of text"):
+        from_file(tmp_path / "dan.txt")
 
 
 def test_columns_other_than_the_usual_ones(tmp_path):
@@ -210,12 +215,12 @@ def test_columns_other_than_the_usual_ones(tmp_path):
     functions = [
         regex("so.g", 0, column="title"),
         gazetteer({"New York": 1}, column="title"),
-        from_mapping({8: 1}, id="key"),
+        from_column("key", labels={8: 1}),
     ]
     assert fs.apply(functions, items).codes.tolist() == [[-1, 1, -1], [0, -1, 1]]
-    path = tmp_path / "ann.txt"
+    path = tmp_path / "labels.csv"
     path.write_text("id;label\n1;spam\n")
-    ann = from_file(path, delimiter=";", name="Ann")
+    ann = from_file(path, name="Ann")
     assert (ann.name, ann({"id": "1"})) == ("Ann", "spam")
 
 
@@ -232,12 +237,11 @@ def test_columns_other_than_the_usual_ones(tmp_path):
         (gazetteer(["Ann", "Bob", "Cleo", "Dan"], 1), "gazetteer_Ann_Bob_Cleo"),
         (threshold("length", 1, at_least=2.5, at_most=1e6), "length_at_least_2_5_at_most_1e_06"),
         (classifier(LogisticRegression().fit([[0], [1]], [0, 1])), "LogisticRegression_0_8"),
-        (from_mapping({1: 1}), "labels_by_id"),
+        (from_column("id", labels={1: 1}), "id"),
         (keywords("a", 1, name="mine"), "mine"),
         (gazetteer(["a"], 1, name="mine"), "mine"),
         (threshold("a", 1, at_least=1, name="mine"), "mine"),
         (classifier(LogisticRegression().fit([[0], [1]], [0, 1]), name="mine"), "mine"),
-        (from_mapping({1: 1}, name="mine"), "mine"),
         (from_column("a", name="mine"), "mine"),
     ],
 )
@@ -260,7 +264,16 @@ def test_names(made, name):
         (lambda: gazetteer({"a": 1, "A": 0}), "entries"),
         (lambda: gazetteer({" ": 1}), "entries"),
         (lambda: threshold("a", 1), "at_most"),
-        (lambda: from_mapping(WRONG), "labels"),
+        (lambda: threshold("a", 1, at_least=WRONG), "at_least"),
+        (lambda: threshold("a", 1, at_most=float("nan")), "at_most"),
+        (lambda: threshold("a", 1, at_least=3, at_most=1), "at_least"),
+        (
+            lambda: classifier(LogisticRegression().fit([[0], [1]], [0, 1]), min_confidence=WRONG),
+            "min_confidence",
+        ),
+        (lambda: keywords(NUMBER, 1), "words"),
+        (lambda: gazetteer(NUMBER, 1), "entries"),
+        (lambda: from_column("id", labels=WRONG), "labels"),
     ],
 )
 def test_invalid_options_are_refused_when_the_function_is_made(call, parameter):

@@ -148,3 +148,8 @@ def test_wrong_things_are_refused():
         plot.plot_dependence(np.eye(3), ["a", "b"])
     with pytest.raises(OptionError, match="`probabilities`"):
         plot.plot_posteriors(np.ones((2, 2, 2)))
+    with pytest.raises(OptionError, match="`bins`"):
+        plot.plot_posteriors(np.ones((2, 2)), bins=0)
+    sample = fs.datasets.simulate(50, [0.9, 0.8, 0.7], random_state=0)
+    with pytest.raises(OptionError, match="`most`"):
+        plot.plot_result(fs.LabelModel().fit(sample.votes).explain(sample.votes[0]), most=0)

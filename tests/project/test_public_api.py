@@ -160,7 +160,7 @@ def test_learn_structure_signature():
 
 def test_report_signature():
     assert list(inspect.signature(fs.report).parameters) == [
-        "votes", "y", "model", "data", "path", "title", "ordered", "task", "X", "features",
+        "votes", "y", "model", "data", "path", "title", "ordered", "task", "features",
     ]  # fmt: skip
 
 

@@ -99,3 +99,20 @@ def test_the_server_stays_responsive_while_a_pattern_backtracks(tmp_path):
         workspace.act({"type": "add_source", "source": {**FAST, "pattern": "a", "label": 1}})
         workspace.wait()
         assert workspace.state()["sources"][1]["coverage"] == 1
+
+
+def test_a_process_that_ended_is_started_again(worker):
+    assert worker.submit(make_job(FAST, ["b"])).finished.wait(60)
+    worker._process.kill()
+    worker._process.join()
+    job = worker.submit(make_job({**FAST, "pattern": "c"}, ["c"]))
+    assert job.finished.wait(60)
+    assert (job.status, job.codes.tolist()) == ("ready", [1])
+
+
+def test_a_file_of_functions_that_does_not_end_is_stopped(worker, tmp_path):
+    (tmp_path / "rules.py").write_text("while True: pass")
+    source = {"kind": "list", "path": str(tmp_path / "rules.py"), "version": 1}
+    job = worker.submit(Job("list", source, lambda _a, _b: [], np.zeros(1, np.int8), seconds=0.5))
+    assert job.finished.wait(60)
+    assert "the file took more than 0.5 seconds" in job.error

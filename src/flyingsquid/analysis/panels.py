@@ -17,7 +17,7 @@ from flyingsquid.analysis.items import read_votes
 from flyingsquid.analysis.summarize import GoldTally
 from flyingsquid.estimation.replicates import SelfAgreement, combine_replicates, compare_replicates
 from flyingsquid.exceptions import OptionError, VotesError
-from flyingsquid.judges.asking import read_costs
+from flyingsquid.judges.planner import read_costs
 from flyingsquid.models import LabelModel
 from flyingsquid.votes import Structure, Votes
 from flyingsquid.votes.arguments import read_gold

@@ -390,33 +390,14 @@ def simulate_graph(
         n_items, np.broadcast_to(_read_probabilities("accuracies", accuracies), graph.n_sources), coverage
     )
     balance = _read_balance(class_balance, n_classes)
-    draw = _draw_two_classes if n_classes == 2 else _draw_many_classes
-    votes, y = draw(n_items, graph, right, votes_at, balance, correlation, rng)
+    votes, y = _draw_votes(n_items, graph, right, votes_at, balance, correlation, rng)
     covered, correct = _copy_votes(votes, graph, votes_at * right, votes_at, copying, rng)
     accuracy = np.divide(correct, covered, out=np.full(len(covered), 0.5), where=covered > 0)
     coded = Votes.from_classes(votes, classes=tuple(range(n_classes)))
     return GraphSimulation(coded, y, accuracy, covered, balance, graph)
 
 
-def _draw_two_classes(
-    n_items: int,
-    graph: DependencyGraph,
-    right: Array,
-    votes_at: Array,
-    balance: Array,
-    correlation: float,
-    rng: np.random.Generator,
-) -> tuple[NDArray[Any], NDArray[Any]]:
-    """Return votes (n, m) of sources that do not copy, and classes (n, D)."""
-    one_task = simulate(n_items, right, coverage=votes_at, class_balance=balance, random_state=rng)
-    table = joint_table(correlation * 4 * balance.prod(), balance, balance, np.inf)
-    y = _draw_classes(n_items, graph, table, balance, rng)
-    codes, own = np.asarray(one_task.votes.codes), y[:, graph.source_task]
-    votes = np.where(codes == one_task.y[:, None], own, 1 - own)
-    return np.where(codes == ABSTAIN, ABSTAIN, votes).astype(np.int8), y
-
-
-def _draw_many_classes(
+def _draw_votes(
     n_items: int,
     graph: DependencyGraph,
     right: Array,
@@ -427,13 +408,18 @@ def _draw_many_classes(
 ) -> tuple[NDArray[Any], NDArray[Any]]:
     """Return votes (n, m) of sources that do not copy, and classes (n, D)."""
     n_classes = len(balance)
-    table = correlation * np.diag(balance) + (1 - correlation) * np.outer(balance, balance)
+    if n_classes == 2:  # where the correlation may be negative, as far as the balance allows
+        table = joint_table(correlation * 4 * balance.prod(), balance, balance, np.inf)
+    else:
+        table = correlation * np.diag(balance) + (1 - correlation) * np.outer(balance, balance)
+    # Which votes are right or missing does not depend on the classes.
+    one_task = simulate(n_items, right, coverage=votes_at, random_state=rng)
+    codes = np.asarray(one_task.votes.codes)
     y = _draw_classes(n_items, graph, table, balance, rng)
     own = y[:, graph.source_task].astype(np.int64)
     wrong = (own + rng.integers(1, n_classes, own.shape)) % n_classes
-    votes = np.where(rng.random(own.shape) < right, own, wrong)
-    votes = np.where(rng.random(own.shape) < votes_at, votes, ABSTAIN)
-    return votes.astype(smallest_dtype(n_classes)), y
+    votes = np.where(codes == one_task.y[:, None], own, wrong)
+    return np.where(codes == ABSTAIN, ABSTAIN, votes).astype(smallest_dtype(n_classes)), y
 
 
 def _draw_classes(

@@ -14,7 +14,7 @@ from dataclasses import dataclass
 from enum import Enum
 from typing import Any, Literal, TypeAlias, get_args
 
-from flyingsquid._values import format_value
+from flyingsquid._values import can_be_iterated, option_error
 from flyingsquid.exceptions import OptionError
 from flyingsquid.votes.codes import ABSTAIN, Label
 from flyingsquid.votes.encode import as_float
@@ -102,13 +102,12 @@ def class_name(names: Iterable[Label] | Mapping[str, Any], *, pick: Pick = "only
     >>> class_name(["ham", "spam"], pick="last")("It has a bit of ham, but it is spam")
     'spam'
     """
+    if isinstance(names, str) or not can_be_iterated(names):
+        raise option_error("names", "a list of classes, or a mapping from words to classes", names)
     given = dict(names) if isinstance(names, Mapping) else {str(label): label for label in names}
     by_name = {_normalize(str(name)): label for name, label in given.items()}
     if not by_name or "" in by_name or len(by_name) < len(given):
-        raise OptionError(
-            "`names` must be non-empty strings that differ in more than case; got "
-            f"{format_value(list(given))}."
-        )
+        raise option_error("names", "non-empty strings that differ in more than case", list(given))
     _check_pick(pick)
     longest_first = sorted(by_name, key=len, reverse=True)
     words = re.compile(f"{_BEFORE}(?:{'|'.join(map(_word_pattern, longest_first))}){_AFTER}")
@@ -173,7 +172,7 @@ def pattern(regex: str, then: Callable[[Any], Any] | None = None, *, pick: Pick 
     1
     """
     _check_pick(pick)
-    compiled = re.compile(regex)
+    compiled = _compile("regex", regex)
 
     def read(answer: Any) -> Any:
         matches = list(compiled.finditer(str(answer)))
@@ -330,7 +329,9 @@ def refusal(patterns: Iterable[str] = REFUSAL_PATTERNS, *, within: int = 200) ->
     >>> refusal([*REFUSAL_PATTERNS, "^pass$"])("Pass")
     True
     """
-    compiled = [re.compile(p) for p in patterns]
+    if isinstance(patterns, str) or not can_be_iterated(patterns):
+        raise option_error("patterns", "a list of regular expressions", patterns)
+    compiled = [_compile("patterns", p) for p in patterns]
 
     def test(text: str) -> bool:
         head = _normalize(text[: within + 200]).replace("’", "'")
@@ -345,6 +346,13 @@ def refusal(patterns: Iterable[str] = REFUSAL_PATTERNS, *, within: int = 200) ->
 def _normalize(text: str) -> str:
     """Normalize case, spaces and minus signs, to compare names and phrases."""
     return " ".join(text.casefold().replace("−", "-").split())
+
+
+def _compile(parameter: str, regex: str) -> re.Pattern[str]:
+    try:
+        return re.compile(regex)
+    except (re.error, TypeError) as error:
+        raise option_error(parameter, f"a regular expression ({error})", regex) from error
 
 
 def _word_pattern(name: str) -> str:
@@ -368,7 +376,7 @@ def _pick(found: list[Any], pick: Pick) -> Any:
 
 def _check_pick(pick: str) -> None:
     if pick not in get_args(Pick):
-        raise OptionError(f"`pick` must be one of {', '.join(get_args(Pick))}; got {format_value(pick)}.")
+        raise option_error("pick", f"one of {', '.join(get_args(Pick))}", pick)
 
 
 def _first_object(text: str) -> Any:

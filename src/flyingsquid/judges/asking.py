@@ -1,9 +1,9 @@
-"""Adaptive asking: options, report, and a dry run on recorded votes."""
+"""Adaptive asking: its report, a dry run on recorded votes, and rounds of calls of real judges."""
 
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any
 
@@ -11,13 +11,17 @@ import numpy as np
 from numpy.typing import NDArray
 
 from flyingsquid._table import Scalar, Table, Tabular
-from flyingsquid._values import format_count, format_list, format_value, is_number
+from flyingsquid._values import format_count
 from flyingsquid.exceptions import OptionError
+from flyingsquid.judges.judge import Answer
 from flyingsquid.judges.planner import OUTCOMES, Planner
-from flyingsquid.judges.policy import Array, Mask, pilot_size, within_budget
+from flyingsquid.judges.policy import Array, Mask, within_budget
 from flyingsquid.votes import Votes, as_votes
 from flyingsquid.votes.arguments import item_ids, join_by_item, read_gold
-from flyingsquid.votes.codes import ABSTAIN, NOT_ASKED, Label, dense_codes
+from flyingsquid.votes.codes import ABSTAIN, NOT_ASKED, Label, dense_codes, smallest_dtype
+
+Cell = tuple[int, int]
+"""A judge and an item, by their positions."""
 
 
 @dataclass(frozen=True, slots=True, eq=False, repr=False)
@@ -186,7 +190,7 @@ def simulate_asking(
         else read_gold_codes(labels, item_ids(votes, read, labels), read.classes, read.n_items, name)
         for labels, name in ((gold, "gold"), (y, "y"))
     )
-    planner = read_planner(
+    planner = Planner(
         read.classes,
         read.source_names,
         can_ask,
@@ -243,68 +247,6 @@ def _accuracy(posterior: Array, truth: NDArray[Any]) -> float:
     return float(np.mean(posterior.argmax(axis=1)[known] == truth[known])) if known.any() else math.nan
 
 
-# ---------------------------------------------------------------------- options
-
-
-def read_planner(
-    classes: tuple[Label, ...],
-    names: tuple[str, ...],
-    available: Mask,
-    *,
-    stop_at: Any,
-    budget: Any,
-    costs: Any,
-    pilot: Any,
-    gold: NDArray[np.int64] | None,
-) -> Planner:
-    """Check the options of adaptive asking, and return the planner."""
-    n_items = len(available)
-    if not is_number(stop_at) or not 0.5 < stop_at <= 1:
-        raise OptionError(f"`stop_at` must be a float in (0.5, 1]; got {format_value(stop_at)}.")
-    if budget is not None and (not is_number(budget) or not budget > 0):
-        raise OptionError(f"`budget` must be a positive number; got {format_value(budget)}.")
-    if pilot is not None and (type(pilot) is not int or not 1 <= pilot <= n_items):
-        raise OptionError(
-            f"`pilot` must be an integer from 1 to the number of items, {n_items}; got {format_value(pilot)}."
-        )
-    size = pilot_size(n_items) if pilot is None else pilot
-    planner = Planner(
-        classes,
-        names,
-        available,
-        stop_at=float(stop_at),
-        # A sum of costs such as 0.1 may be rounded up.
-        budget=math.inf if budget is None else float(budget) * (1 + 1e-12),
-        costs=np.ones(len(names)) if costs is None else read_costs(costs, names),
-        pilot=size,
-        gold=gold,
-    )
-    least = float(sum(planner.costs[j] for j, _ in planner.pilot_cells()))
-    if least > planner.budget:
-        raise OptionError(
-            f"`budget` must be at least {least:,.10g}, the cost of {format_count(size, 'pilot item')}; got "
-            f"{format_value(budget)}. Pass a smaller `pilot`."
-        )
-    return planner
-
-
-def read_costs(costs: Any, names: tuple[str, ...], *, may_be_free: bool = False) -> Array:
-    """Check a mapping with the cost of one call of each judge, and return the costs in order."""
-    if not isinstance(costs, Mapping) or set(costs) != set(names):
-        got = format_list(sorted(map(str, costs))) if isinstance(costs, Mapping) else format_value(costs)
-        raise OptionError(
-            f"`costs` must be a mapping with one cost for each of {format_list(names)}; got {got}.",
-            parameter="costs",
-        )
-    for name, cost in costs.items():
-        if not is_number(cost) or not 0 <= cost < math.inf or (cost == 0 and not may_be_free):
-            least = "a number >= 0" if may_be_free else "a positive number"
-            raise OptionError(
-                f"`costs[{format_value(name)}]` must be {least}; got {format_value(cost)}.", parameter="costs"
-            )
-    return np.array([costs[name] for name in names], np.float64)
-
-
 def _read_available(available: Any, codes: NDArray[Any]) -> Mask:
     if available is None:
         return np.asarray(codes != NOT_ASKED)
@@ -322,3 +264,108 @@ def read_gold_codes(
 ) -> NDArray[np.int64]:
     """Return codes of gold labels, shape (n,), negative if unknown."""
     return read_gold(join_by_item(labels, ids, n_items, name), classes, n_items, name).astype(np.int64)
+
+
+# ---------------------------------------------------------------------- calls of real judges
+
+
+class AdaptiveCalls:
+    """Calls of adaptive asking, round by round.
+
+    Each round uses cached answers first, then asks for the rest. A run that is started again therefore makes
+    the same decisions as before, and asks only for answers that are not in the cache.
+
+    Parameters
+    ----------
+    planner : Planner
+    kept : dict from (int, int) to Answer
+        Cached answers of (judge, item).
+    n_recorded : dict from (int, int) to int
+        Number of attempts that the cache records for (judge, item). They count towards the budget.
+    record : callable, optional
+        Called with judge and item when an attempt begins; needed for a budget.
+
+    Attributes
+    ----------
+    used : dict from (int, int) to Answer
+        The cached answers that were used.
+    n_calls : integer array of shape (m,)
+        Number of attempts of each judge, including those of earlier runs.
+    """
+
+    def __init__(
+        self,
+        planner: Planner,
+        kept: dict[Cell, Answer],
+        n_recorded: dict[Cell, int],
+        record: Callable[[int, int], None] | None = None,
+    ) -> None:
+        self._planner, self._kept, self._record = planner, kept, record
+        self._n_recorded = n_recorded
+        self.used: dict[Cell, Answer] = {}
+        shape = planner.available.shape
+        self.n_calls = np.zeros(shape[1], np.int64)
+        self._codes = np.full(shape, NOT_ASKED, smallest_dtype(len(planner.classes)))
+        self._answers: dict[Cell, Answer] = {}
+        self._rounds = self._plan()
+        # Attempts whose answers are lost or requested again count as spent from the start, other attempts
+        # when their answers are used. This reproduces the decisions of the earlier run.
+        self._n_unused = np.zeros(shape[1], np.int64)
+        for cell, n in n_recorded.items():
+            self.n_calls[cell[0]] += n
+            if cell in kept:
+                self._n_unused[cell[0]] += n
+
+    def report(self) -> Asking:
+        """Return the report of a run that has ended."""
+        return make_report(self._planner, self._codes, self._n_used)
+
+    @property
+    def _n_used(self) -> NDArray[np.int64]:
+        """Attempts of each judge, except those whose cached answers were not used, shape (m,)."""
+        return np.asarray(self.n_calls - self._n_unused)
+
+    @property
+    def _cost(self) -> float:
+        """Cost of all attempts, including those of earlier runs."""
+        return float(self.n_calls @ self._planner.costs)
+
+    def begin(self, judge: int, item: int) -> bool:
+        """Reserve the cost of one attempt; return False if the budget does not allow it."""
+        if self._cost + self._planner.costs[judge] > self._planner.budget:
+            return False
+        self.n_calls[judge] += 1
+        if self._record is not None:
+            self._record(judge, item)
+        return True
+
+    def more(self, answers: dict[Cell, Answer]) -> list[Cell]:
+        """Return the cells of the next round that are not in the cache; an empty list at the end."""
+        self._answers = answers
+        return next(self._rounds, [])
+
+    def _plan(self) -> Iterator[list[Cell]]:
+        budget, costs = self._planner.budget, self._planner.costs
+        for cells in self._planner.rounds(self._codes, lambda: budget - float(self._n_used @ costs)):
+            yield from self._ask(cells)
+
+    def _ask(self, cells: list[Cell]) -> Iterator[list[Cell]]:
+        """Use cached answers, yield the other cells once, then store their answers."""
+        for cell in cells:
+            if cell in self._kept:
+                self.used[cell] = self._kept[cell]
+                self._n_unused[cell[0]] -= self._n_recorded.get(cell, 0)
+                self._take(cell, self._kept[cell])
+        new = [cell for cell in cells if cell not in self._kept]
+        costs = self._planner.costs[[judge for judge, _ in new]]
+        taken = within_budget(costs, self._planner.budget - self._cost)
+        new = [cell for cell, is_taken in zip(new, taken, strict=True) if is_taken]
+        if new:
+            yield new
+        for cell in new:
+            if cell in self._answers:  # the budget may have been exhausted before
+                self._take(cell, self._answers[cell])
+
+    def _take(self, cell: Cell, answer: Answer) -> None:
+        judge, item = cell
+        self._codes[item, judge] = answer.code(self._planner.classes)

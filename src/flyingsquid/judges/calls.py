@@ -20,9 +20,9 @@ from typing import Any, Literal
 
 import numpy as np
 
-from flyingsquid.judges.adaptive import AdaptiveCalls
 from flyingsquid.judges.answer_file import to_json_data
 from flyingsquid.judges.answers import FAILED
+from flyingsquid.judges.asking import AdaptiveCalls
 from flyingsquid.judges.judge import Answer, Judge, retry_after, wait_before_retry
 
 OnError = Literal["abstain", "raise"]

@@ -9,7 +9,7 @@ from typing import Any
 
 import numpy as np
 
-from flyingsquid._values import format_list, format_value, is_null
+from flyingsquid._values import can_be_iterated, format_list, format_value, is_null, option_error
 from flyingsquid.exceptions import OptionError
 from flyingsquid.judges.answers import ABSTAINED, REFUSED, UNPARSEABLE, Missing, class_name, refusal
 from flyingsquid.votes.codes import ABSTAIN, Label, code_of_reason
@@ -101,10 +101,12 @@ class Judge:
 
     def __post_init__(self) -> None:
         if not isinstance(self.name, str) or not self.name:
-            raise OptionError(f"`name` must be a non-empty string; got {format_value(self.name)}.")
+            raise option_error("name", "a non-empty string", self.name)
         for option in ("ask", "parse", "refuses", "retry_if"):
             optional = option in ("parse", "refuses")
             self._check(option, "callable", callable, optional)
+        is_list = lambda value: can_be_iterated(value) and not isinstance(value, str)  # noqa: E731
+        self._check("classes", "a sequence of labels", is_list, optional=True)
         for option, lowest in (("retries", 0), ("concurrency", 1)):
             integer = lambda value, low=lowest: type(value) is int and value >= low  # noqa: E731
             self._check(option, f"an integer >= {lowest}", integer, option == "concurrency")

@@ -6,20 +6,24 @@ therefore finds the answers that it needs in its cache.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
-from typing import NamedTuple
+import math
+from collections.abc import Callable, Iterator, Mapping
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
+from flyingsquid._values import format_count, format_list, format_value, is_number, option_error
 from flyingsquid.estimation.dependence import find_dependence
 from flyingsquid.estimation.factors import fit_logistic
+from flyingsquid.exceptions import OptionError
 from flyingsquid.fits.base import Fit
 from flyingsquid.judges.policy import (
     Array,
     Mask,
     choose_judges,
     loss_features,
+    pilot_size,
     settled_score,
     spread_items,
 )
@@ -76,16 +80,16 @@ class Planner:
         Classes, and names of the m judges.
     available : mask of shape (n, m)
         Which judges can be asked about which items.
-    stop_at, budget
-        As in :func:`~flyingsquid.judges.ask_judges`; 1 and infinity if not limited.
-    costs : array of shape (m,)
-    pilot : int
-        Number of items that all judges are asked about.
+    stop_at, budget, costs, pilot
+        As in :func:`~flyingsquid.judges.ask_judges`; they are checked here.
     gold : integer array of shape (n,) or None
         Codes of gold labels for the fit, negative if unknown.
 
     Attributes
     ----------
+    budget : float
+        Infinity if not limited.
+    costs : array of shape (m,)
     outcomes : integer array of shape (n,)
         Positions in :data:`OUTCOMES`; -1 for items that are still open.
     posterior : array of shape (n, K)
@@ -98,19 +102,35 @@ class Planner:
         names: tuple[str, ...],
         available: Mask,
         *,
-        stop_at: float,
-        budget: float,
-        costs: Array,
-        pilot: int,
-        gold: NDArray[np.int64] | None,
+        stop_at: float | None = None,
+        budget: float | None = None,
+        costs: Mapping[str, float] | None = None,
+        pilot: int | None = None,
+        gold: NDArray[np.int64] | None = None,
     ) -> None:
         n = len(available)
-        self.classes, self.available, self.budget, self.costs = classes, available, budget, costs
-        self._names, self._gold, self._stop_at = names, gold, stop_at
+        if stop_at is not None and (not is_number(stop_at) or not 0.5 < stop_at <= 1):
+            raise option_error("stop_at", "a float in (0.5, 1]", stop_at)
+        if budget is not None and (not is_number(budget) or not budget > 0):
+            raise option_error("budget", "a positive number", budget)
+        if pilot is not None and (type(pilot) is not int or not 1 <= pilot <= n):
+            raise option_error("pilot", f"an integer from 1 to the number of items, {n}", pilot)
+        self.classes, self.available = classes, available
+        # A sum of costs such as 0.1 may be rounded up.
+        self.budget = math.inf if budget is None else float(budget) * (1 + 1e-12)
+        self.costs = np.ones(len(names)) if costs is None else read_costs(costs, names)
+        self._names, self._gold, self._stop_at = names, gold, 1.0 if stop_at is None else float(stop_at)
         self.outcomes = np.full(n, _OPEN, np.int8)
         self.posterior = np.full((n, len(classes)), 1 / len(classes))
-        self._can_stop = stop_at < 1 or budget < np.inf
-        self._pilot = spread_items(n, pilot if self._can_stop else n)
+        self._can_stop = self._stop_at < 1 or budget is not None
+        size = pilot_size(n) if pilot is None else pilot
+        self._pilot = spread_items(n, size if self._can_stop else n)
+        least = float(sum(self.costs[j] for j, _ in self.pilot_cells()))
+        if least > self.budget:
+            raise OptionError(
+                f"`budget` must be at least {least:,.10g}, the cost of {format_count(size, 'pilot item')}; "
+                f"got {format_value(budget)}. Pass a smaller `pilot`."
+            )
         self._shared: Array | None = None
         self._is_tested = False
         self._losses = np.zeros(4)
@@ -287,3 +307,20 @@ class Planner:
         with_vote, without = _PRIOR_CALLS
         n_calls = ((codes != NOT_ASKED) & self.available).sum(axis=0) + with_vote + without
         return np.asarray(self.costs * n_calls / ((codes >= 0).sum(axis=0) + with_vote))
+
+
+def read_costs(costs: Any, names: tuple[str, ...], *, may_be_free: bool = False) -> Array:
+    """Check a mapping with the cost of one call of each judge, and return the costs in order."""
+    if not isinstance(costs, Mapping) or set(costs) != set(names):
+        got = format_list(sorted(map(str, costs))) if isinstance(costs, Mapping) else format_value(costs)
+        raise OptionError(
+            f"`costs` must be a mapping with one cost for each of {format_list(names)}; got {got}.",
+            parameter="costs",
+        )
+    for name, cost in costs.items():
+        if not is_number(cost) or not 0 <= cost < math.inf or (cost == 0 and not may_be_free):
+            least = "a number >= 0" if may_be_free else "a positive number"
+            raise OptionError(
+                f"`costs[{format_value(name)}]` must be {least}; got {format_value(cost)}.", parameter="costs"
+            )
+    return np.array([costs[name] for name in names], np.float64)

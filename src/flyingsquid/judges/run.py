@@ -15,12 +15,11 @@ from numpy.typing import NDArray
 
 from flyingsquid._progress import progress_bar
 from flyingsquid._table import Scalar, Table, Tabular
-from flyingsquid._values import RandomState, format_count, format_value, read_random_state
+from flyingsquid._values import RandomState, format_count, format_value, option_error, read_random_state
 from flyingsquid.exceptions import OptionError, VotesError
-from flyingsquid.judges.adaptive import AdaptiveCalls
 from flyingsquid.judges.answer_file import AnswerFile
 from flyingsquid.judges.answers import UNPARSEABLE, Missing, Pick, number
-from flyingsquid.judges.asking import Asking, read_gold_codes, read_planner
+from flyingsquid.judges.asking import AdaptiveCalls, Asking, read_gold_codes
 from flyingsquid.judges.calls import Calls, Clock, OnError
 from flyingsquid.judges.judge import Answer, Judge, with_classes
 from flyingsquid.judges.planner import Planner
@@ -131,8 +130,10 @@ def ask_judges(
         answer is unparseable.
     stop_at : float above 0.5 and at most 1, optional
         Ask adaptively: all judges about a pilot, then one judge at a time about each other item, until asking
-        the others would hardly improve its label. The expected accuracy is at most ``(1 - stop_at) / 10``
-        below that of asking all judges. Default: ask every judge about every item, unless there is a
+        the others would hardly improve its label. By the probabilities of the label model, the accuracy is at
+        most ``(1 - stop_at) / 10`` below that of asking all judges. With four or five judges, these
+        probabilities may be too cautious, and up to 6 points were lost in simulations; replay some recorded
+        votes with :func:`simulate_asking` first. Default: ask every judge about every item, unless there is a
         ``budget``.
     budget : float, optional
         The highest number of calls, or the highest cost if there are ``costs``; retries count, and so do the
@@ -180,10 +181,22 @@ def ask_judges(
     reasons = _read_options(concurrency, on_error, ask_again)
     found = _read_items(items)
     names = _read_ids(ids, len(found))
-    planner = _read_planner(
-        panel, labels, len(found), names, stop_at=stop_at, budget=budget, costs=costs, pilot=pilot, gold=gold
-    )
-    adaptive = None
+    planner, adaptive = None, None
+    if stop_at is not None or budget is not None:
+        available = np.ones((len(found), len(panel)), np.bool_)
+        known = None if gold is None else read_gold_codes(gold, names, labels, len(found), "gold")
+        planner = Planner(
+            labels,
+            tuple(judge.name for judge in panel),
+            available,
+            stop_at=stop_at,
+            budget=budget,
+            costs=costs,
+            pilot=pilot,
+            gold=known,
+        )
+    else:
+        _refuse_adaptive(costs=costs, pilot=pilot, gold=gold)
     with AnswerFile(cache, panel, found, names, fingerprint) as file:
         kept = file.find_answers(reasons, raises=on_error == "raise")
         cells = [(j, i) for i in range(len(found)) for j in range(len(panel)) if (j, i) not in kept]
@@ -212,16 +225,16 @@ def ask_judges(
 def _read_judges(judges: Iterable[Judge] | Judge) -> list[Judge]:
     found = [judges] if isinstance(judges, Judge) else list(judges)
     if not found or not all(isinstance(judge, Judge) for judge in found):
-        raise OptionError(f"`judges` must be one or more Judge objects; got {format_value(found)}.")
+        raise option_error("judges", "one or more Judge objects", found)
     read_names([judge.name for judge in found], len(found))
     return found
 
 
 def _read_options(concurrency: Any, on_error: Any, ask_again: Any) -> frozenset[str]:
     if type(concurrency) is not int or concurrency < 1:
-        raise OptionError(f"`concurrency` must be an integer >= 1; got {format_value(concurrency)}.")
+        raise option_error("concurrency", "an integer >= 1", concurrency)
     if on_error not in get_args(OnError):
-        raise OptionError(f"`on_error` must be 'abstain' or 'raise'; got {format_value(on_error)}.")
+        raise option_error("on_error", "'abstain' or 'raise'", on_error)
     reasons = frozenset([ask_again] if isinstance(ask_again, str) else ask_again)
     allowed = get_args(Reason)
     if not reasons <= set(allowed):
@@ -266,23 +279,11 @@ def _read_ids(ids: Any, n_items: int) -> list[str | int] | None:
     return found
 
 
-def _read_planner(
-    judges: list[Judge], labels: tuple[Label, ...], n_items: int, ids: Any, **options: Any
-) -> Planner | None:
-    """Return the planner of an adaptive run; None if all judges are asked about all items."""
-    if options["stop_at"] is None and options["budget"] is None:
-        for name, value in options.items():
-            if value is not None:
-                raise OptionError(
-                    f"`{name}` applies only with `stop_at` or `budget`; got {format_value(value)}."
-                )
-        return None
-    if options["stop_at"] is None:
-        options["stop_at"] = 1.0
-    if options["gold"] is not None:
-        options["gold"] = read_gold_codes(options["gold"], ids, labels, n_items, "gold")
-    available = np.ones((n_items, len(judges)), np.bool_)
-    return read_planner(labels, tuple(judge.name for judge in judges), available, **options)
+def _refuse_adaptive(**options: Any) -> None:
+    """Raise an error for an option that only an adaptive run has."""
+    for name, value in options.items():
+        if value is not None:
+            raise OptionError(f"`{name}` applies only with `stop_at` or `budget`; got {format_value(value)}.")
 
 
 # ---------------------------------------------------------------------- steps of a run

@@ -19,8 +19,8 @@ from typing import Any, Literal, overload
 
 from flyingsquid._progress import progress_bar
 from flyingsquid._registry import cluster_of
-from flyingsquid._values import format_value, is_integer
-from flyingsquid.exceptions import LabelingError, OptionError
+from flyingsquid._values import format_value, is_integer, option_error
+from flyingsquid.exceptions import LabelingError
 from flyingsquid.labeling.cache import open_cache
 from flyingsquid.labeling.chunks import (
     ApplyLog,
@@ -276,7 +276,7 @@ def _label_data(
 def _read_chunk(chunk: int | None, n_items: int | None, n_jobs: int, progress: bool) -> int:
     if chunk is not None:
         if not is_integer(chunk) or chunk < 1:
-            raise OptionError(f"`chunk` must be an integer >= 1; got {format_value(chunk)}.")
+            raise option_error("chunk", "an integer >= 1", chunk)
         return int(chunk)
     if n_items is None:
         return 1_000 if n_jobs > 1 or progress else _DEFAULT_CHUNK
@@ -287,9 +287,7 @@ def _read_chunk(chunk: int | None, n_items: int | None, n_jobs: int, progress: b
 
 def _read_n_jobs(n_jobs: int) -> int:
     if not is_integer(n_jobs) or (n_jobs != -1 and not 1 <= n_jobs <= _MAX_PROCESSES):
-        raise OptionError(
-            f"`n_jobs` must be an integer from 1 to {_MAX_PROCESSES:,}, or -1; got {format_value(n_jobs)}."
-        )
+        raise option_error("n_jobs", f"an integer from 1 to {_MAX_PROCESSES:,}, or -1", n_jobs)
     return (os.cpu_count() or 1) if n_jobs == -1 else int(n_jobs)
 
 

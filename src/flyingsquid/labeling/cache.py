@@ -21,7 +21,7 @@ from typing import Any
 
 import numpy as np
 
-from flyingsquid._values import format_value
+from flyingsquid._values import option_error
 from flyingsquid._version import __version__
 from flyingsquid.exceptions import ModelFileError, OptionError
 from flyingsquid.files.state import State, read_state, write_state
@@ -82,7 +82,7 @@ def open_cache(cache: Any, functions: Sequence[LabelingFunction], data: Any) -> 
     try:
         directory = Path(cache)
     except TypeError as error:
-        raise OptionError(f"`cache` must be the path of a directory; got {format_value(cache)}.") from error
+        raise option_error("cache", "the path of a directory", cache) from error
     try:
         of_data = fingerprint_data(data)
     except FingerprintError as error:

@@ -14,7 +14,14 @@ from typing import Any, Literal, TypeAlias
 
 import numpy as np
 
-from flyingsquid._values import can_be_iterated, format_count, format_value, is_number, is_one_of
+from flyingsquid._values import (
+    can_be_iterated,
+    format_count,
+    format_value,
+    is_number,
+    is_one_of,
+    option_error,
+)
 from flyingsquid.exceptions import LabelingError, OptionError, SourceWarning
 from flyingsquid.labeling.columns import (
     FAILED_CALL,
@@ -324,7 +331,7 @@ def _with_function(error: LabelingError, failures: FailureRecorder) -> LabelingE
 def check_on_error(on_error: str) -> None:
     """Raise an error if ``on_error`` is unknown."""
     if not is_one_of(on_error, ("raise", "abstain")):
-        raise OptionError(f"`on_error` must be 'raise' or 'abstain'; got {format_value(on_error)}.")
+        raise option_error("on_error", "'raise' or 'abstain'", on_error)
 
 
 def read_classes(classes: Any) -> tuple[Label, ...] | None:

@@ -8,7 +8,7 @@ from collections.abc import Callable, Iterable, Mapping
 from types import MappingProxyType
 from typing import Any, overload
 
-from flyingsquid._values import can_be_iterated, format_value
+from flyingsquid._values import can_be_iterated, format_value, option_error
 from flyingsquid.exceptions import OptionError
 from flyingsquid.labeling.items import Draft, Record, Row
 
@@ -57,15 +57,13 @@ class LabelingFunction:
         pre: Callable[[Any], Any] | Iterable[Callable[[Any], Any]] = (),
     ) -> None:
         if not callable(function):
-            raise OptionError(f"`function` must be callable; got {format_value(function)}.")
+            raise option_error("function", "callable", function)
         name = getattr(function, "__name__", type(function).__name__) if name is None else name
         if not isinstance(name, str) or not name:
-            raise OptionError(f"`name` must be a non-empty string; got {format_value(name)}.")
+            raise option_error("name", "a non-empty string", name)
         resources = {} if resources is None else resources
         if not isinstance(resources, Mapping) or not all(isinstance(key, str) for key in resources):
-            raise OptionError(
-                f"`resources` must be a mapping from argument names to values; got {format_value(resources)}."
-            )
+            raise option_error("resources", "a mapping from argument names to values", resources)
         steps = _read_preprocessors(pre)
         if steps and vectorized:
             raise OptionError("`pre` must be empty for vectorized functions, which receive the whole table.")
@@ -121,7 +119,7 @@ class LabelingFunction:
 def _read_preprocessors(pre: Any) -> tuple[Callable[[Any], Any], ...]:
     steps = (pre,) if callable(pre) else tuple(pre) if can_be_iterated(pre) else (None,)
     if isinstance(pre, str) or not all(callable(step) for step in steps):
-        raise OptionError(f"`pre` must be a function of an item, or a list of them; got {format_value(pre)}.")
+        raise option_error("pre", "a function of an item, or a list of them", pre)
     return steps
 
 
@@ -208,7 +206,7 @@ def labeling_function(
     if callable(name):
         return LabelingFunction(name)
     if name is not None and not isinstance(name, str):
-        raise OptionError(f"`name` must be a non-empty string; got {format_value(name)}.")
+        raise option_error("name", "a non-empty string", name)
     return functools.partial(
         LabelingFunction, name=name, resources=resources, vectorized=vectorized, pre=_read_preprocessors(pre)
     )
@@ -218,7 +216,7 @@ def read_functions(lfs: Any) -> tuple[LabelingFunction, ...]:
     """Return labeling functions as a tuple; plain functions are used under their own names."""
     single = callable(lfs) and not isinstance(lfs, Iterable)
     if single or isinstance(lfs, str) or not can_be_iterated(lfs):
-        raise OptionError(f"`lfs` must be a list of labeling functions; got {format_value(lfs)}.")
+        raise option_error("lfs", "a list of labeling functions", lfs)
     functions = []
     for at, function in enumerate(lfs):
         if not callable(function):

@@ -7,7 +7,6 @@ no vote.
 
 from __future__ import annotations
 
-import csv
 import os
 import re
 from collections.abc import Iterable, Mapping, Sequence
@@ -18,8 +17,9 @@ from typing import Any, ClassVar
 import numpy as np
 from numpy.typing import NDArray
 
-from flyingsquid._values import format_value, is_null
+from flyingsquid._values import can_be_iterated, format_value, is_null, is_number, option_error
 from flyingsquid.exceptions import LabelingError, OptionError
+from flyingsquid.files.vote_files import read_records
 from flyingsquid.labeling.functions import LabelingFunction
 from flyingsquid.labeling.items import Row, is_sliceable, list_values, open_table
 from flyingsquid.votes.codes import Label
@@ -102,7 +102,7 @@ def regex(
             f"`pattern` must be a regular expression; got {format_value(pattern)}: {error}."
         ) from error
     if isinstance(compiled.pattern, bytes):
-        raise OptionError(f"`pattern` must be a pattern for strings; got {format_value(pattern)}.")
+        raise option_error("pattern", "a pattern for strings", pattern)
     return _make(_PatternRule(column, compiled, _read_label(label)), name, "regex", compiled.pattern)
 
 
@@ -137,7 +137,7 @@ def gazetteer(
     """
     if isinstance(entries, Mapping):
         if label is not None:
-            raise OptionError(f"`label` must be None if `entries` is a mapping; got {format_value(label)}.")
+            raise option_error("label", "None if `entries` is a mapping", label)
         classes = {entry: _read_label(value) for entry, value in entries.items()}
     else:
         classes = dict.fromkeys(_read_phrases(entries, "entries"), _read_label(label))
@@ -145,7 +145,7 @@ def gazetteer(
     for entry, value in classes.items():
         tokens = _tokenize(entry, ignore_case) if isinstance(entry, str) else ()
         if not tokens:
-            raise OptionError(f"`entries` must be non-empty strings; got {format_value(entry)}.")
+            raise option_error("entries", "non-empty strings", entry)
         if by_tokens.setdefault(tokens, value) != value:
             raise OptionError(
                 f"`entries` must have one class each; got {format_value(by_tokens[tokens])} and "
@@ -188,6 +188,11 @@ def threshold(
     """
     if at_least is None and at_most is None:
         raise OptionError("`at_least` or `at_most` must be a number; got None for both.")
+    for option, bound in (("at_least", at_least), ("at_most", at_most)):
+        if bound is not None and (not is_number(bound) or is_null(bound)):
+            raise option_error(option, "a number", bound)
+    if at_least is not None and at_most is not None and at_least > at_most:
+        raise option_error("at_least", f"at most `at_most`, {at_most:g}", at_least)
     bounds = [f"at_least_{at_least:g}"] if at_least is not None else []
     bounds += [f"at_most_{at_most:g}"] if at_most is not None else []
     other = None if otherwise is None else _read_label(otherwise)
@@ -229,48 +234,22 @@ def classifier(
             raise OptionError(
                 f"`model` must be a fitted classifier with {attribute}; got {type(model).__name__}."
             )
-    if not 0 <= min_confidence <= 1:
-        raise OptionError(
-            f"`min_confidence` must be a float from 0 to 1; got {format_value(min_confidence)}."
-        )
+    if not is_number(min_confidence) or not 0 <= min_confidence <= 1:
+        raise option_error("min_confidence", "a float from 0 to 1", min_confidence)
     selected = columns if columns is None or isinstance(columns, str) else tuple(columns)
     rule = _ClassifierRule(model, selected, float(min_confidence))
     return _make(rule, name, type(model).__name__, f"{min_confidence:g}")
 
 
-def from_mapping(labels: Mapping[Any, Label], *, id: str = "id", name: str | None = None) -> LabelingFunction:
-    """Vote by existing labels, by identifier; items without a label get no vote.
-
-    Parameters
-    ----------
-    labels : mapping from identifier to label
-    id : str, default="id"
-        The column of identifiers.
-    name : str, optional
-        Name of the source.
-
-    Examples
-    --------
-    >>> import flyingsquid as fs
-    >>> ann = fs.labeling.from_mapping({"c7": "spam"}, name="ann")
-    >>> ann({"id": "c7"}), ann({"id": "c8"})
-    ('spam', None)
-    """
-    if not isinstance(labels, Mapping):
-        raise OptionError(
-            f"`labels` must be a mapping from identifiers to classes; got {format_value(labels)}."
-        )
-    return _make(_ColumnRule(id, dict(labels)), name, "labels", "by", id)
-
-
 def from_column(
     column: str, *, labels: Mapping[Any, Label] | None = None, name: str | None = None
 ) -> LabelingFunction:
-    """Vote by the values of a column.
+    """Vote by the values of a column: existing labels, or a column that identifies them.
 
     Parameters
     ----------
     column : str
+        A column of labels, or of values that ``labels`` maps to labels, such as item identifiers.
     labels : mapping from value to label, optional
         Values that it does not contain get no vote. Default: the values are the labels.
     name : str, optional
@@ -282,7 +261,12 @@ def from_column(
     >>> stars = fs.labeling.from_column("stars", labels={1: "bad", 5: "good"})
     >>> stars({"stars": 5}), stars({"stars": 3})
     ('good', None)
+    >>> ann = fs.labeling.from_column("id", labels={"c7": "spam"}, name="ann")
+    >>> ann({"id": "c7"}), ann({"id": "c8"})
+    ('spam', None)
     """
+    if labels is not None and not isinstance(labels, Mapping):
+        raise option_error("labels", "a mapping from values to classes", labels)
     return _make(_ColumnRule(column, None if labels is None else dict(labels)), name, column)
 
 
@@ -291,10 +275,9 @@ def from_file(
     *,
     id: str = "id",
     label: str = "label",
-    delimiter: str | None = None,
     name: str | None = None,
 ) -> LabelingFunction:
-    """Vote by existing labels in a CSV or TSV file with a header, by identifier.
+    """Vote by existing labels in a file (csv, tsv, JSON, parquet or arrow), by identifier.
 
     Identifiers are compared as strings. Labels become integers if all of them are. Empty labels are missing
     votes.
@@ -304,8 +287,6 @@ def from_file(
     path : str or path
     id, label : str
         The columns of identifiers and of labels, default ``"id"`` and ``"label"``.
-    delimiter : str, optional
-        Default: a tab for ``.tsv`` and ``.tab``, otherwise a comma.
     name : str, optional
         Name of the source. Default: the name of the file.
 
@@ -320,22 +301,18 @@ def from_file(
     ('ann', 'spam', None)
     """
     path = Path(path)
-    if delimiter is None:
-        delimiter = "\t" if path.suffix.lower() in (".tsv", ".tab") else ","
     found: dict[str, str] = {}
-    with path.open(encoding="utf-8-sig", newline="") as file:
-        reader = csv.DictReader(file, delimiter=delimiter)
+    for record in read_records(path):
         for field in (id, label):
-            if field not in (reader.fieldnames or ()):
-                present = ", ".join(reader.fieldnames or ())
+            if not isinstance(record, Mapping) or field not in record:
+                present = ", ".join(map(str, record)) if isinstance(record, Mapping) else "lines of text"
                 raise LabelingError(f"{path.name} must have a column {format_value(field)}; got {present}.")
-        for line in reader:
-            key, value = line[id], (line[label] or "").strip()
-            if found.setdefault(key, value) != value:
-                raise LabelingError(
-                    f"{path.name}, line {reader.line_num}: {format_value(key)} must have one label; got "
-                    f"{format_value(found[key])} and {format_value(value)}."
-                )
+        key, value = (("" if is_null(cell) else str(cell).strip()) for cell in (record[id], record[label]))
+        if found.setdefault(key, value) != value:
+            raise LabelingError(
+                f"{path.name}: {format_value(key)} must have one label; got {format_value(found[key])} and "
+                f"{format_value(value)}."
+            )
     labels = {key: value for key, value in found.items() if value}
     integers = all(re.fullmatch(r"-?\d+", value) for value in labels.values())
     by_id = {key: int(value) if integers else value for key, value in labels.items()}
@@ -348,11 +325,11 @@ def _make(rule: Any, name: str | None, *parts: str) -> LabelingFunction:
 
 
 def _read_phrases(phrases: str | Iterable[str], parameter: str) -> list[str]:
-    found = [phrases] if isinstance(phrases, str) else list(phrases)
+    if isinstance(phrases, str) or not can_be_iterated(phrases):
+        phrases = [phrases]  # type: ignore[list-item]  # checked next
+    found = list(phrases)
     if not found or not all(isinstance(phrase, str) and phrase.strip() for phrase in found):
-        raise OptionError(
-            f"`{parameter}` must be one or more non-empty strings; got {format_value(phrases)}."
-        )
+        raise option_error(parameter, "one or more non-empty strings", phrases)
     return found
 
 
@@ -360,7 +337,7 @@ def _read_label(label: Any) -> Any:
     """Return a class label, after checking its type when the function is created."""
     if isinstance(label, (bool, int, str)) or type(label).__module__ == "numpy":
         return label.item() if hasattr(label, "item") else label
-    raise OptionError(f"`label` must be an integer, a string or a boolean; got {format_value(label)}.")
+    raise option_error("label", "an integer, a string or a boolean", label)
 
 
 def _tokenize(text: str, ignore_case: bool) -> tuple[str, ...]:

@@ -19,7 +19,6 @@ from flyingsquid.reports.labels import (
     comparison_section,
     influence_section,
     items_section,
-    labels_saved_section,
     labels_section,
 )
 from flyingsquid.reports.page import LONGEST_NAME, Section, escape_text, render_page, shorten
@@ -44,7 +43,6 @@ def report(
     title: str = "Votes and labels",
     ordered: bool = False,
     task: int | None = None,
-    X: Any = None,
     features: Any = None,
 ) -> str:
     """Make a self-contained HTML page about votes and labels.
@@ -71,9 +69,6 @@ def report(
         Whether the items are in chronological order; the page then shows how sources change.
     task : int, optional
         Task to report on, for a model of several tasks.
-    X : array, sparse matrix, table or list of n rows, optional
-        Features of the items. With ``y``, the page shows how many gold labels a supervised model on these
-        features needs to match a weakly supervised one, as :func:`~flyingsquid.labels_saved` estimates.
     features : array, sparse matrix or table of shape (n, d), optional
         Features of the items, used for the labels as in ``LabelModel.predict_proba``. A given
         ``model`` must have been fitted with features.
@@ -97,10 +92,7 @@ def report(
         raise option_error("ordered", "a bool", ordered)
     target = None if path is None else _check_path(path)
     study = make_study(votes, model, y, data, ordered=ordered, task=task, features=features)
-    sections = [section(study) for section in _SECTIONS]
-    if X is not None:
-        sections.insert(2, labels_saved_section(study, X))
-    text = render_page(title, _facts(study), sections)
+    text = render_page(title, _facts(study), [section(study) for section in _SECTIONS])
     if path is None or target is None:
         return text
     with open_atomic(target) as file:

@@ -14,9 +14,10 @@ from flyingsquid._warnings import capture_source_warnings
 from flyingsquid.analysis.comparison import Comparison, calibration
 from flyingsquid.analysis.disagreement import ContestedItem, contested_items, disagreement_buckets
 from flyingsquid.analysis.influence import learning_curve, leave_one_out
-from flyingsquid.analysis.labels_saved import labels_saved
-from flyingsquid.charts import IntervalChart, IntervalRow, Tone
-from flyingsquid.charts.build import (
+from flyingsquid.charts import (
+    IntervalChart,
+    IntervalRow,
+    Tone,
     calibration_charts,
     column,
     explanation_chart,
@@ -72,13 +73,7 @@ def comparison_section(study: Study) -> Section:
     if study.model is None:
         text = "<p>There is no model: all labels on this page are shares of the votes.</p>"
         return Section("majority", heading, text + grid([disagreement]))
-    text = f"<p>{escape_text(study.comparison.sentence())}</p>"
-    if study.findings.verdict:
-        text += f"<p>{escape_text(study.findings.verdict, 2_000)}</p>"
-    scores = _scores(study, study.comparison)
-    if scores:
-        return Section("majority", heading, grid([f"<div>{text}</div>", scores, disagreement]))
-    return Section("majority", heading, text + grid([disagreement]))
+    return Section("majority", heading, grid([_scores(study, study.comparison), disagreement]))
 
 
 def _scores(study: Study, found: Comparison) -> str:
@@ -117,26 +112,6 @@ def _scores(study: Study, found: Comparison) -> str:
 def _accuracy_row(name: str, share: float, count: int, tone: Tone = "main") -> IntervalRow:
     low, high = wilson(np.array(share), np.array(count))
     return IntervalRow(name, share, float(low), float(high), tone=tone)
-
-
-def labels_saved_section(study: Study, X: Any) -> Section:
-    """Return the section about :func:`~flyingsquid.labels_saved`; empty without gold labels."""
-    heading = "Labels saved"
-    if study.items.gold is None or study.model is None:
-        return Section("saved", heading, "")
-    every = np.arange(study.votes.n_items)
-    try:
-        found = labels_saved(study.model, study.votes, X, study.gold_labels(every), random_state=0)
-    except FlyingSquidError as error:
-        return Section("saved", heading, f"<p>{escape_text(str(error), 2_000)}</p>")
-    rows = [(f"{size:,}", f"{share:.1%}") for size, share in zip(found.sizes, found.accuracies, strict=True)]
-    caption = (
-        "How to read it: accuracy of a classifier that is trained on this many gold labels, on other gold "
-        "labels. The weakly supervised model is the same classifier, trained on labels of the label model."
-    )
-    headings = [("Gold labels", True), ("Accuracy", True)]
-    curve = figure("How many gold labels would do the same?", table(headings, rows), caption)
-    return Section("saved", heading, f"<p>{escape_text(found.sentence())}</p>" + grid([curve]))
 
 
 def labels_section(study: Study) -> Section:

@@ -14,8 +14,15 @@ from flyingsquid._warnings import capture_source_warnings
 from flyingsquid.analysis.agreement import agreement
 from flyingsquid.analysis.panels import panel_report
 from flyingsquid.analysis.sentences import DependentPair, describe_dependence
-from flyingsquid.charts import Layer, LayeredBarChart, Tone
-from flyingsquid.charts.build import accuracy_chart, agreement_chart, coverage_chart, drift_charts
+from flyingsquid.charts import (
+    Layer,
+    LayeredBarChart,
+    Tone,
+    accuracy_chart,
+    agreement_chart,
+    coverage_chart,
+    drift_charts,
+)
 from flyingsquid.exceptions import FlyingSquidError
 from flyingsquid.graph import DependencyGraph
 from flyingsquid.graph.drawing import STYLE, to_svg
@@ -99,6 +106,8 @@ def _basis(study: Study) -> str:
 def _table(study: Study) -> str:
     """Return all columns of the summary as a sortable table, best sources first."""
     present = [c for c in study.summary if any(v not in (None, "") for v in study.summary[c])]
+    if set(study.summary["polarity"]) == {", ".join(map(str, study.votes.classes))}:
+        present.remove("polarity")  # every source votes for every class
     others = [c for c in present if c not in (*_FIRST, *_LAST, *_HIDDEN)]
     columns = [c for c in (*_FIRST, *others, *_LAST) if c in present]
     active = study.most_active(_MOST_ROWS)

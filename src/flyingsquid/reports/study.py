@@ -16,7 +16,7 @@ from flyingsquid.analysis.findings import findings
 from flyingsquid.analysis.items import Items, read_items, read_votes
 from flyingsquid.analysis.sentences import Findings, fit_of
 from flyingsquid.analysis.summarize import summarize
-from flyingsquid.charts.build import column
+from flyingsquid.charts import column
 from flyingsquid.exceptions import NotIdentifiableError, OptionError, VotesError
 from flyingsquid.models import LabelModel, MajorityVote
 from flyingsquid.reports.page import shorten

@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 from flyingsquid._values import format_list, option_error
 from flyingsquid.analysis import suggest_items
 from flyingsquid.exceptions import OptionError
-from flyingsquid.studio.columns import Codes, StudioFit, VoteSummary, fit_columns, gold_labels
+from flyingsquid.studio.columns import Codes, StudioFit, VoteSummary, fit_columns, gold_labels, stack
 from flyingsquid.studio.items import Items, as_text
 from flyingsquid.studio.project import SourceEntry
 from flyingsquid.votes import Votes
@@ -175,11 +175,9 @@ def next_items(items: Items, view: View, limit: int) -> dict[str, Any]:
     sources = [entry.id for entry in view.entries]
     if view.fit.model is None or view.fit.votes is None:
         return {"sources": sources, "items": []}
-    rows = view.fit.rows
-    labeled = gold_labels(view.gold, view.classes, rows, len(view.fit.labels))
+    labeled = gold_labels(view.gold, view.classes, view.fit.rows)
     found = suggest_items(view.fit.model, view.fit.votes, limit, labeled=labeled, random_state=len(view.gold))
-    positions = [each.item if rows is None else int(rows[each.item]) for each in found]
-    return {"sources": sources, "items": show_items(items, view, positions)}
+    return {"sources": sources, "items": show_items(items, view, view.fit.rows[found.positions])}
 
 
 # ---------------------------------------------------------------------- votes and labels after a change
@@ -204,10 +202,24 @@ class View:
     # Dict from source to the number of labels that change without it, or None until known.
     effects: dict[str, int] | None = None
 
+    @property
+    def every_item(self) -> NDArray[np.intp]:
+        """Positions of all items."""
+        return np.arange(len(self.summary.covered))
+
+    @property
+    def is_sampled(self) -> bool:
+        """Whether the fit is on a sample of the items."""
+        return len(self.fit.rows) < len(self.summary.covered)
+
+    def full_fit(self) -> StudioFit:
+        """Return the fit on all items."""
+        return self.fit_on(self.every_item) if self.is_sampled else self.fit
+
     @cached_property
     def proba(self) -> NDArray[np.float32] | None:
         """Probabilities of all items, shape (n, K)."""
-        return self.fit.proba if self.fit.rows is None else self.predict(stack(self.columns))
+        return self.predict(stack(self.columns, self.every_item)) if self.is_sampled else self.fit.proba
 
     def predict(self, codes: Codes) -> NDArray[np.float32] | None:
         """Return the probabilities of items with these votes; None without a model."""
@@ -215,17 +227,11 @@ class View:
             return None
         return self.fit.model.predict_proba(Votes(codes, self.classes, self.names), dtype=np.float32)
 
-    def fit_on(self, rows: NDArray[np.intp] | None, left_out: int | None = None) -> StudioFit:
-        """Fit the votes on some items (None for all), without one of the sources if ``left_out`` is given."""
+    def fit_on(self, rows: NDArray[np.intp], left_out: int | None = None) -> StudioFit:
+        """Fit the votes on some items, without one of the sources if ``left_out`` is given."""
         kept = [j for j in range(len(self.columns)) if j != left_out]
-        return fit_columns(
-            [self.columns[j] for j in kept],
-            self.classes,
-            [self.names[j] for j in kept],
-            self.gold,
-            rows,
-            len(self.summary.covered),
-        )
+        columns, names = [self.columns[j] for j in kept], [self.names[j] for j in kept]
+        return fit_columns(columns, self.classes, names, self.gold, rows)
 
     def source_numbers(self, id: str) -> dict[str, Any]:
         """Return the numbers of a source in the table; they are None if it is not in use."""
@@ -262,7 +268,7 @@ class View:
             "verdict": self._verdict(),
             "comparison": self._comparison(),
             "timing": {"fit_ms": round(self.fit_ms, 1), "table_ms": round(self.table_ms, 1)},
-            "sampled": None if fit.rows is None else len(fit.rows),
+            "sampled": len(fit.rows) if self.is_sampled else None,
         }
 
     def _balance(self) -> list[dict[str, Any]]:
@@ -293,9 +299,3 @@ class View:
             name: {"accuracy": each.value, "interval": [each.low, each.high]}
             for name, each in (("model", gold.accuracy), ("majority", gold.majority_accuracy))
         }
-
-
-def stack(columns: Sequence[Codes], items: NDArray[np.intp] | None = None) -> Codes:
-    """Return the votes of all or some items, shape (n, m)."""
-    parts = [column if items is None else column[items] for column in columns]
-    return np.stack(parts, axis=1) if parts else np.empty((0 if items is None else len(items), 0), np.int8)

@@ -70,12 +70,24 @@ def summarize_votes(columns: Sequence[Codes], n_items: int, n_classes: int) -> V
 class StudioFit:
     """A fitted model and the labels of the items that it was fitted on."""
 
-    rows: NDArray[np.intp] | None  # the items of the fit; None for all; shape (r,)
+    rows: NDArray[np.intp]  # the items of the fit, ascending; shape (r,)
     model: LabelModel | None  # none if no source votes, or if the fit failed
     votes: Votes | None
     proba: NDArray[np.float32] | None  # shape (r, K)
     labels: NDArray[np.int16]  # most probable class; -1 for items without votes; shape (r,)
     messages: tuple[str, ...] = ()
+
+    def places(self, items: NDArray[np.intp]) -> NDArray[np.intp]:
+        """Return the positions of fitted items in ``rows``."""
+        return np.searchsorted(self.rows, items)
+
+
+def stack(columns: Sequence[Codes], items: NDArray[np.intp]) -> Codes:
+    """Return the votes of some items, shape (n, m)."""
+    codes = np.empty((len(items), len(columns)), np.int8, order="F")
+    for j, column in enumerate(columns):
+        codes[:, j] = column[items]
+    return np.ascontiguousarray(codes)
 
 
 def fit_columns(
@@ -83,24 +95,20 @@ def fit_columns(
     classes: tuple[str, ...],
     names: Sequence[str],
     gold: dict[int, int],
-    rows: NDArray[np.intp] | None,
-    n_items: int,
+    rows: NDArray[np.intp],
 ) -> StudioFit:
     """Fit a label model to the columns of some items, and label these items."""
-    n = n_items if rows is None else len(rows)
-    nothing = np.full(n, ABSTAIN, np.int16)
+    nothing = np.full(len(rows), ABSTAIN, np.int16)
     if not columns or len(classes) < 2:
         return StudioFit(rows, None, None, None, nothing)
-    codes = np.empty((n, len(columns)), np.int8, order="F")
-    for j, column in enumerate(columns):
-        codes[:, j] = column if rows is None else column[rows]
+    codes = stack(columns, rows)
     covered = codes.max(axis=1) >= 0
     if not covered.any():
         return StudioFit(rows, None, None, None, nothing)
-    votes = Votes(np.ascontiguousarray(codes), classes, tuple(names))
+    votes = Votes(codes, classes, tuple(names))
     try:
         with capture_source_warnings() as messages:
-            model = LabelModel(classes=classes).fit(votes, gold=gold_labels(gold, classes, rows, n))
+            model = LabelModel(classes=classes).fit(votes, gold=gold_labels(gold, classes, rows))
         proba = model.predict_proba(votes, dtype=np.float32)
         _ = model.accuracies_interval_, model.diagnostics_  # shown in every table; computed on demand
     except FlyingSquidError as error:
@@ -111,29 +119,24 @@ def fit_columns(
 
 
 def gold_labels(
-    gold: dict[int, int], classes: tuple[str, ...], rows: NDArray[np.intp] | None, n: int
+    gold: dict[int, int], classes: tuple[str, ...], rows: NDArray[np.intp]
 ) -> NDArray[Any] | None:
-    """Return the gold labels of n items, None for those without one; None if there are no gold labels."""
+    """Return the gold labels of some items, None for those without one; None if there are no gold labels."""
     if not gold:
         return None
-    items = np.fromiter(gold, np.intp, len(gold))
-    labels = np.full(n, None, object)
-    places = items if rows is None else np.searchsorted(rows, items)
-    labels[places] = [classes[k] for k in gold.values()]
+    labels = np.full(len(rows), None, object)
+    labels[np.searchsorted(rows, list(gold))] = [classes[k] for k in gold.values()]
     return labels
 
 
-def sample_rows(n_items: int, size: int, seed: int = 0) -> NDArray[np.intp] | None:
-    """Return a fixed random sample of items in order; None if all items are few enough."""
-    if n_items <= size:
-        return None
-    return np.sort(np.random.default_rng(seed).choice(n_items, size, replace=False)).astype(np.intp)
+def sample_rows(n_items: int, size: int) -> NDArray[np.intp]:
+    """Return a fixed random sample of items in order; all items if they are few enough."""
+    rng = np.random.default_rng(0)
+    return np.sort(rng.choice(n_items, min(n_items, size), replace=False)).astype(np.intp)
 
 
-def with_gold(rows: NDArray[np.intp] | None, gold: dict[int, int]) -> NDArray[np.intp] | None:
+def with_gold(rows: NDArray[np.intp], gold: dict[int, int]) -> NDArray[np.intp]:
     """Return the sample together with all items that have gold labels."""
-    if rows is None or not gold:
-        return rows
     return np.union1d(rows, np.fromiter(gold, np.intp, len(gold))).astype(np.intp)
 
 

@@ -15,6 +15,7 @@ from flyingsquid.files import LabelWriter
 from flyingsquid.reports import report
 from flyingsquid.studio.browsing import View
 from flyingsquid.studio.columns import gold_labels
+from flyingsquid.studio.items import as_text
 from flyingsquid.studio.rules import write_code
 from flyingsquid.studio.workspace import Workspace
 
@@ -54,7 +55,7 @@ def _rules(workspace: Workspace, view: View) -> bytes:
 
 def _labels(ending: str) -> Callable[[Workspace, View], bytes]:
     def make(workspace: Workspace, view: View) -> bytes:
-        fit = view.fit if view.fit.rows is None else view.fit_on(None)
+        fit = view.full_fit()
         items = workspace.items
         n_votes = np.sum([column >= 0 for column in view.columns], axis=0)
         ids = [items.identifier(i) for i in range(len(items))]
@@ -68,7 +69,7 @@ def _labels(ending: str) -> Callable[[Workspace, View], bytes]:
 
 
 def _model(_workspace: Workspace, view: View) -> bytes:
-    fit = view.fit if view.fit.rows is None else view.fit_on(None)
+    fit = view.full_fit()
     with tempfile.TemporaryDirectory() as directory:
         path = Path(directory) / "model.fsq"
         if fit.model is not None:
@@ -77,17 +78,17 @@ def _model(_workspace: Workspace, view: View) -> bytes:
 
 
 def _report(workspace: Workspace, view: View) -> bytes:
-    fit = view.fit if view.fit.rows is None else view.fit_on(None)
+    fit = view.full_fit()
     items, text = workspace.items, workspace.items.text
     if fit.votes is None:
         raise OptionError("A report needs sources that vote.")
     step = -(-len(items) // _MOST_REPORTED)
-    gold = gold_labels(view.gold, view.classes, None, len(items))
+    gold = gold_labels(view.gold, view.classes, view.every_item)
     page = report(
         fit.votes[::step] if step > 1 else fit.votes,
         y=None if gold is None else gold[::step],
         model=fit.model,
-        data=None if text is None else [str(value) for value in items.columns[text][::step]],
+        data=None if text is None else [as_text(value) for value in items.columns[text][::step]],
         title=items.name,
     )
     return page.encode()

@@ -71,7 +71,7 @@ class Broadcast:
             while True:
                 try:
                     event = await asyncio.wait_for(queue.get(), _KEEP_ALIVE)
-                except asyncio.TimeoutError:  # noqa: UP041  # another class before Python 3.11
+                except TimeoutError:
                     yield ": keep-alive\n\n"
                     continue
                 if event is None:

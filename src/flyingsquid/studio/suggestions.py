@@ -74,9 +74,8 @@ class TermTable:
     matrix: Any  # 1 where an item contains a term; shape (r, T)
 
     @classmethod
-    def of(cls, items: Items, sample: NDArray[np.intp] | None) -> TermTable:
-        """Count the terms of at most 10,000 items of the sample."""
-        rows = np.arange(len(items)) if sample is None else sample
+    def of(cls, items: Items, rows: NDArray[np.intp]) -> TermTable:
+        """Count the terms of at most 10,000 of these items."""
         if len(rows) > _MOST_ITEMS:
             rows = rows[np.linspace(0, len(rows) - 1, _MOST_ITEMS).astype(np.intp)]
         if items.text is None:
@@ -116,8 +115,7 @@ def suggest_rules(
     fit, rows = view.fit, terms.rows
     if fit.proba is None:
         return []
-    places = rows if fit.rows is None else np.searchsorted(fit.rows, rows)
-    pool = _Pool(items, terms, fit.proba[places].astype(np.float64), view.summary.covered[rows])
+    pool = _Pool(items, terms, fit.proba[fit.places(rows)].astype(np.float64), view.summary.covered[rows])
     known = {match_key(entry.source) for entry in view.entries}
     found: list[Suggestion] = []
     taken: list[NDArray[np.bool_]] = []

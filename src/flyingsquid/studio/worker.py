@@ -8,14 +8,14 @@ and started again, and the rule gets an error.
 from __future__ import annotations
 
 import contextlib
-import os
-import pickle
-import subprocess
+import signal
 import sys
 import threading
 import types
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
+from multiprocessing import get_context
+from multiprocessing.connection import Connection
 from pathlib import Path
 from typing import Any, Literal, TypeAlias
 
@@ -77,7 +77,8 @@ class Worker:
         self._jobs: list[Job] = []
         self._changed = threading.Condition()
         self._closed = False
-        self._process: subprocess.Popen[bytes] | None = None
+        self._process: Any = None
+        self._pipe: Connection | None = None
         self._sent: set[tuple[Any, ...]] = set()
         self._is_ready = False
         self._thread = threading.Thread(target=self._run, name="flyingsquid-studio-worker", daemon=True)
@@ -102,7 +103,7 @@ class Worker:
             self._closed = True
             self._changed.notify_all()
             if self._process is not None:
-                self._process.kill()  # the thread may be reading from it, so its pipes are closed afterwards
+                self._process.kill()  # the thread may be reading from the pipe, which is closed afterwards
         self._thread.join(timeout=10)
         self._kill()
         for job in self._jobs:
@@ -138,10 +139,9 @@ class Worker:
             answer = self._ask(job, start, stop)
         except TimeoutError:
             self._kill()
-            job.error = (
-                f"Stopped: the {'pattern' if job.classes == () else 'function'} took more than "
-                f"{job.seconds:g} seconds on {format_count(stop - start, 'item')}."
-            )
+            what = {"list": "file", "function": "function"}.get(job.source["kind"], "pattern")
+            where = "" if what == "file" else f" on {format_count(stop - start, 'item')}"
+            job.error = f"Stopped: the {what} took more than {job.seconds:g} seconds{where}."
             return
         except (EOFError, OSError) as error:
             self._kill()
@@ -158,78 +158,59 @@ class Worker:
         job.done = stop
 
     def _ask(self, job: Job, start: int, stop: int) -> bytes | str | list[str]:
-        process = self._ensure()
+        pipe = self._ensure()
         if not self._is_ready:  # importing takes seconds on a busy machine, which no rule should pay for
-            _exchange(process, None, START_SECONDS)
+            _exchange(pipe, None, START_SECONDS)
             self._is_ready = True
         place, values = None, None
         if job.source["kind"] != "list":
             place = (job.source.get("column") if job.classes == () else "", start)
             values = None if place in self._sent else job.chunk_of(start, stop)
             self._sent.add(place)
-        return _exchange(process, (job.source, job.classes, place, values), job.seconds)
+        answer: bytes | str | list[str] = _exchange(
+            pipe, (job.source, job.classes, place, values), job.seconds
+        )
+        return answer
 
-    def _ensure(self) -> subprocess.Popen[bytes]:
-        """Return the process, started if there is none."""
+    def _ensure(self) -> Connection:
+        """Return the pipe to the process, which is started if there is none."""
         with self._changed:  # so that close() finds every process
             if self._closed:
                 raise EOFError
-            if self._process is not None and self._process.poll() is None:
-                return self._process
-            # A new session, because Ctrl-C is for the server, which then ends the process.
-            self._process = subprocess.Popen(
-                [sys.executable, "-c", "from flyingsquid.studio.worker import serve; serve()"],
-                stdin=subprocess.PIPE,
-                stdout=subprocess.PIPE,
-                start_new_session=True,
-                env={**os.environ, "PYTHONPATH": os.pathsep.join(path for path in sys.path if path)},
-            )
-            self._sent, self._is_ready = set(), False
-            return self._process
+            if self._process is not None and not self._process.is_alive():
+                self._kill()
+            if self._pipe is None:
+                context = get_context("spawn")  # a fork would copy locks that other threads hold
+                self._pipe, theirs = context.Pipe()
+                self._process = context.Process(target=serve, args=(theirs,), daemon=True)
+                self._process.start()
+                theirs.close()  # so that reading ends with the process
+                self._sent, self._is_ready = set(), False
+            return self._pipe
 
     def _kill(self) -> None:
         with self._changed:
-            process, self._process = self._process, None
-        if process is not None:
+            process, pipe, self._process, self._pipe = self._process, self._pipe, None, None
+        if process is not None and pipe is not None:
             process.kill()
-            for pipe in (process.stdin, process.stdout):
-                if pipe is not None:
-                    with contextlib.suppress(OSError):
-                        pipe.close()
-            process.wait()
+            process.join()
+            pipe.close()
 
 
-def _exchange(process: subprocess.Popen[bytes], request: Any, seconds: float) -> Any:
+def _exchange(pipe: Connection, request: Any, seconds: float) -> Any:
     """Send a request and return the answer.
 
     Raises
     ------
     TimeoutError
-        If there is no answer in time; the process was killed.
+        If there is no answer in time.
     EOFError, OSError
         If the process ended.
     """
-    if process.stdin is None or process.stdout is None:
-        raise EOFError
-    late = threading.Event()
-
-    def end() -> None:
-        late.set()
-        process.kill()
-
-    timer = threading.Timer(seconds, end)
-    timer.daemon = True
-    timer.start()
-    try:
-        pickle.dump(request, process.stdin)
-        process.stdin.flush()
-        return pickle.load(process.stdout)  # written by our own process
-    except (EOFError, OSError, pickle.UnpicklingError) as error:
-        if late.is_set():
-            raise TimeoutError from error
-        raise EOFError from error
-    finally:
-        timer.cancel()
+    pipe.send(request)
+    if not pipe.poll(seconds):
+        raise TimeoutError
+    return pipe.recv()
 
 
 # ---------------------------------------------------------------------- the process
@@ -237,17 +218,16 @@ def _exchange(process: subprocess.Popen[bytes], request: Any, seconds: float) ->
 _Modules: TypeAlias = dict[tuple[str, float], dict[str, LabelingFunction]]
 
 
-def serve() -> None:
-    """Answer requests on standard input until it ends. What user code prints goes to standard error."""
-    requests = sys.stdin.buffer
-    answers = os.fdopen(os.dup(1), "wb")
-    os.dup2(2, 1)
+def serve(pipe: Connection) -> None:
+    """Answer requests until the pipe is closed. What user code prints goes to standard error."""
+    signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C is for the server, which then ends this process
+    sys.stdout = sys.stderr
     known: dict[Any, list[Any]] = {}
     modules: _Modules = {}
     while True:
         try:
-            request = pickle.load(requests)
-        except EOFError:
+            request = pipe.recv()
+        except (EOFError, OSError):
             return
         answer: Any = None
         if request is not None:  # None asks only whether the process is ready
@@ -255,8 +235,7 @@ def serve() -> None:
             if values is not None:
                 known[place] = values
             answer = _answer(source, classes, known.get(place, []), place[1] if place else 0, modules)
-        pickle.dump(answer, answers)
-        answers.flush()
+        pipe.send(answer)
 
 
 def _answer(

@@ -217,7 +217,7 @@ class Workspace:
         ready = {id: codes for id, codes in votes.items() if codes is not None}
         columns, chosen = tuple(ready.values()), tuple(names[id] for id in ready)
         rows = with_gold(self._sample, state.gold)
-        fit = fit_columns(columns, state.classes, chosen, state.gold, rows, n)
+        fit = fit_columns(columns, state.classes, chosen, state.gold, rows)
         fitted = time.perf_counter()
         summary = summarize_votes(columns, n, len(state.classes))
         changed = self._count_changes(fit)
@@ -244,8 +244,8 @@ class Workspace:
             self._before = shown.fit
         if self._before is None:
             return 0
-        differ = _labels_of(self._before, self._sample) != _labels_of(fit, self._sample)
-        return round(float(np.mean(differ)) * len(self.items))
+        before, now = (each.labels[each.places(self._sample)] for each in (self._before, fit))
+        return round(float(np.mean(before != now)) * len(self.items))
 
     def _on_progress(self, job: Job) -> None:
         """Publish the progress of a job, and refit when it ends."""
@@ -312,9 +312,9 @@ class Workspace:
         ``stop`` is called between steps; after a change the rest is left to the next call.
         """
         view = self.view
-        if view.fit.rows is not None:
+        if view.is_sampled:
             start = time.perf_counter()
-            refined = replace(view, fit=view.fit_on(None), fit_ms=1e3 * (time.perf_counter() - start))
+            refined = replace(view, fit=view.full_fit(), fit_ms=1e3 * (time.perf_counter() - start))
             if not self._publish(view, refined):
                 return
             view = refined
@@ -323,7 +323,8 @@ class Workspace:
         if not stop():
             self.find_suggestions()
         effects: dict[str, int] = {}
-        sampled = view.fit if self._sample is None else view.fit_on(with_gold(self._sample, view.gold))
+        is_small = len(self._sample) == len(self.items)
+        sampled = view.fit if is_small else view.fit_on(with_gold(self._sample, view.gold))
         scale = len(self.items) / len(sampled.labels)
         for j, entry in enumerate(view.entries):
             if stop():
@@ -459,12 +460,3 @@ class Workspace:
 def _previewed(items: Items, view: View, matches: NDArray[np.intp], done: int) -> dict[str, Any]:
     examples = browsing.show_items(items, view, matches[:_PREVIEW_EXAMPLES])
     return {"matches": len(matches), "examples": examples, "progress": [done, len(items)]}
-
-
-def _labels_of(fit: StudioFit, sample: NDArray[np.intp] | None) -> NDArray[np.int16]:
-    """Return the labels of the sample, whichever items were fitted."""
-    if sample is None:
-        return fit.labels
-    if fit.rows is None:
-        return fit.labels[sample]
-    return fit.labels[np.searchsorted(fit.rows, sample)]
