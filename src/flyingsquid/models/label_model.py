@@ -35,7 +35,7 @@ from flyingsquid.solvers import FitData, Solver
 from flyingsquid.solvers.base import Rows
 from flyingsquid.solvers.data import feature_items, join_gold, read_fit_data
 from flyingsquid.votes import Votes, as_chunks, as_votes
-from flyingsquid.votes.arguments import read_weights
+from flyingsquid.votes.arguments import item_ids, read_weights
 from flyingsquid.votes.codes import Label
 from flyingsquid.votes.decisions import TieBreak, as_label_array
 from flyingsquid.votes.features import Features
@@ -594,13 +594,16 @@ class LabelModel(FitAttributes["Fitted", Moments], BatchEstimator):
         model._state = FitState(replace(fitted, gold_items=items), None)
         return model
 
-    def _posterior(self, votes: Votes, dtype: np.dtype[Any] = DOUBLE) -> NDArray[Any]:
-        return self._fitted.fit.posterior(votes.codes, dtype)
-
-    def _posterior_with_features(self, votes: Votes, features: Any, ids: list[Any] | None) -> NDArray[Any]:
-        fit = self.fit_
-        adds = fit.feature_log_odds(votes.codes, Features.read(features, votes.n_items, ids))
-        return combine(fit.posterior(votes.codes)[:, 0], adds)[:, None]
+    def _label(
+        self, votes: Any, features: Any = None, dtype: np.dtype[Any] = DOUBLE
+    ) -> tuple[Votes, NDArray[Any]]:
+        fitted = self._fitted  # once, because another thread may fit the model meanwhile
+        read = fitted.schema.read(votes)
+        if features is None:
+            return read, fitted.fit.posterior(read.codes, dtype)
+        of_items = Features.read(features, read.n_items, item_ids(votes, read))
+        adds = fitted.fit.feature_log_odds(read.codes, of_items)
+        return read, combine(fitted.fit.posterior(read.codes)[:, 0], adds)[:, None]
 
     # ------------------------------------------------------------------ fitted attributes
 

@@ -29,7 +29,7 @@ from flyingsquid.files.state import State, decode_labels, encode_labels
 from flyingsquid.fits.explanation import Explanation
 from flyingsquid.graph import DependencyGraph
 from flyingsquid.models import _stream, validation
-from flyingsquid.models._base import DOUBLE, VoteEstimator, VoteSchema
+from flyingsquid.models._base import DOUBLE, VoteEstimator, VoteSchema, refuse_features
 from flyingsquid.models._estimator import not_fitted
 from flyingsquid.models._fitted import FitAttributes, FitState, Fitted
 from flyingsquid.models._stream_state import LOOKUP_ERRORS, StreamBalances, StreamGold, StreamState
@@ -555,14 +555,13 @@ class OnlineLabelModel(FitAttributes[Fitted, Moments], VoteEstimator):
         codes = _stream.matched_codes(read, schema.classes, schema.names, n_sources)
         return Votes(codes, schema.classes, schema.names)
 
-    def _answer(
-        self, votes: Any, dtype: np.dtype[Any], out: NDArray[Any] | None = None, features: Any = None
-    ) -> NDArray[Any]:
+    def _label(
+        self, votes: Any, features: Any = None, dtype: np.dtype[Any] = DOUBLE
+    ) -> tuple[Votes, NDArray[Any]]:
+        refuse_features(features, self)
         with self._lock:  # sources and classes may be added between reading and labeling
-            return super()._answer(votes, dtype, out, features)
-
-    def _posterior(self, votes: Votes, dtype: np.dtype[Any] = DOUBLE) -> NDArray[Any]:
-        return self._posterior_of(votes.codes)
+            read = self.read_votes(votes)
+            return read, self._posterior_of(read.codes)
 
     def _posterior_of(self, codes: Any) -> Array:
         """Return P(Y = k | votes), shape (n, D, K), for codes in the order of the stream."""
