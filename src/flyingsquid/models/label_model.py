@@ -420,8 +420,9 @@ class LabelModel(FitAttributes["Fitted", Moments], BatchEstimator):
         general = concerns_about(fit, data.moments, data.votes)
         fit = replace(fit, reason="; ".join(notes), concerns=(*data.concerns, *fit.concerns, *general))
         fitted = Fitted.of(fit, data.moments, data.learned_graph, data.rows)
-        if data.has_gold and data.labeled is not None:
-            fitted = replace(fitted, n_gold=data.labeled.n_labels, gold_items=data.labeled.newest())
+        labeled = data.labeled
+        if labeled is not None:
+            fitted = replace(fitted, n_gold=labeled.n_labels, gold_items=labeled.newest())
         if items is not None:
             fitted = replace(fitted, feature_items=items.sample())
         # One assignment: an interrupted fit leaves the model as it was.

@@ -158,7 +158,7 @@ def solve_tables(
 ) -> IndependentFit:
     """Fit confusion tables of one task; ``name`` is "agreement", "em", "decomposition" or "one_vs_rest"."""
     moments, gold = data.moments, data.gold_counts
-    if data.estimates_balance and data.rows == "distinct":
+    if "estimated_balance" in data.needs and data.rows == "distinct":
         raise OptionError(
             "`class_balance` must be numbers or None for more than two classes if only distinct rows are "
             "available; got 'estimate'. Pass the votes as an array to estimate it."
@@ -255,7 +255,7 @@ def solve_tables_on_graph(data: FitData, start: str, *, passes: bool | None = No
             "available; call fit(votes)."
         )
     passes = start != "decomposition" if passes is None else passes
-    if data.has_gold and not passes:
+    if "gold" in data.needs and not passes:
         raise OptionError(
             '`gold` is not supported by method="decomposition" on a graph with more than two classes; use '
             'method="auto" or "em".'
