@@ -168,3 +168,21 @@ def test_a_balance_that_does_not_fit_leaves_rows_independent():
     assert "contradict the class balance" in wrong.diagnostics_.transition
     right = fs.SequenceLabelModel(method="decomposition").fit(votes)
     np.testing.assert_allclose(right.transition_, joint / joint.sum(axis=1, keepdims=True), atol=0.12)
+
+
+def persistent_votes() -> np.ndarray:
+    """Votes of five sources whose errors last for eight rows, on runs of ten rows of three classes."""
+    rng = np.random.default_rng(0)
+    y = np.repeat(rng.integers(0, 3, 200), 10)
+    right = np.repeat(rng.random((250, 5)) < 0.75, 8, axis=0)
+    return np.where(right, y[:, None], (y[:, None] + rng.integers(1, 3, right.shape)) % 3)
+
+
+def test_a_model_of_classes_that_rarely_change_can_be_loaded(tmp_path):
+    """The margins of its transition agree to five digits only."""
+    votes = persistent_votes()
+    model = fs.SequenceLabelModel().fit(votes)
+    model.save(tmp_path / "model.fsm")
+    np.testing.assert_array_equal(
+        fs.load(tmp_path / "model.fsm").predict_proba(votes), model.predict_proba(votes)
+    )
