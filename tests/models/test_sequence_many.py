@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import itertools
+import pickle
 
 import numpy as np
 import pytest
@@ -186,3 +187,17 @@ def test_a_model_of_classes_that_rarely_change_can_be_loaded(tmp_path):
     np.testing.assert_array_equal(
         fs.load(tmp_path / "model.fsm").predict_proba(votes), model.predict_proba(votes)
     )
+
+
+@pytest.mark.parametrize("method", ["auto", "em", "agreement", "decomposition"])
+def test_intervals_are_wider_if_errors_persist(method, tmp_path):
+    """Rows whose errors persist count as fewer rows, for every method, also after saving and pickling."""
+    votes = persistent_votes()
+    model = fs.SequenceLabelModel(method=method).fit(votes)
+    assert model.temper_ < 0.6
+    alone = fs.LabelModel(method=method).fit(votes).fit_.standard_errors()
+    expected = alone / np.sqrt(model.temper_)
+    np.testing.assert_allclose(model.fit_.standard_errors(), expected)
+    np.testing.assert_allclose(pickle.loads(pickle.dumps(model)).fit_.standard_errors(), expected)
+    model.save(tmp_path / "model.fsm")
+    np.testing.assert_allclose(fs.load(tmp_path / "model.fsm").fit_.standard_errors(), expected)

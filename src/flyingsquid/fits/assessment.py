@@ -36,6 +36,8 @@ class Assessment:
         95% intervals of the class balance; unknown by default.
     gain : Gain, optional
         Gain over majority vote that the labels imply; unknown by default.
+    widening : float, default=1.0
+        Factor of the standard errors, above 1 if the errors of sources persist from item to item.
     diagnostics : Diagnostics, optional
         By default they are computed from the parameters and the counts.
 
@@ -52,13 +54,19 @@ class Assessment:
     reach: Array | None = field(default=None, kw_only=True)
     balance: Array | None = field(default=None, kw_only=True)
     gain: Gain | None = field(default=None, kw_only=True)
+    widening: float = field(default=1.0, kw_only=True)
 
     is_recorded: ClassVar[bool] = False
     """Whether model files must keep the diagnostics, because the parameters do not determine them."""
 
     def standard_errors(self, n_sources: int) -> Array:
         """Return standard errors of the accuracies, shape (m,); NaN if unknown."""
-        return np.full(n_sources, np.nan) if self.errors is None else self.errors
+        errors = self.sampling_errors()
+        return np.full(n_sources, np.nan) if errors is None else self.widening * errors
+
+    def sampling_errors(self) -> Array | None:
+        """Return standard errors for errors that do not persist, shape (m,); None if unknown."""
+        return self.errors
 
     def accuracy_reach(self) -> Array | None:
         """Return how far the accuracies may be below and above because the model is wrong, shape (m, 2)."""
@@ -78,7 +86,7 @@ class Assessment:
 
     def widened(self, factor: float) -> Assessment:
         """Return an assessment with standard errors multiplied by ``factor``."""
-        return replace(self, errors=None if self.errors is None else factor * self.errors)
+        return replace(self, widening=factor * self.widening)
 
     def diagnose(self, fit: Fit, moments: Moments) -> Diagnostics:
         """Return the diagnostics of a fit."""

@@ -380,8 +380,6 @@ class ClosedFormAssessment(Assessment):
     moments : Moments
     tasks : BinaryTasks
     options : Options
-    widening : float
-        Factor of the standard errors.
     """
 
     is_recorded: ClassVar[bool] = True
@@ -389,7 +387,6 @@ class ClosedFormAssessment(Assessment):
     moments: Moments
     tasks: BinaryTasks
     options: Options
-    widening: float = 1.0
 
     @cached_property
     def _errors(self) -> Array:
@@ -405,7 +402,7 @@ class ClosedFormAssessment(Assessment):
             )
             for number, task in enumerate(self.tasks.tasks)
         ]
-        return np.asarray(self.widening * self.tasks.gather(errors))
+        return np.asarray(self.tasks.gather(errors))
 
     @cached_property
     def _test(self) -> FitTest | None:
@@ -423,10 +420,7 @@ class ClosedFormAssessment(Assessment):
             errors[:] = np.nan
         return intervals_around(balance, errors)
 
-    def widened(self, factor: float) -> ClosedFormAssessment:
-        return replace(self, widening=factor * self.widening)
-
-    def standard_errors(self, n_sources: int) -> Array:
+    def sampling_errors(self) -> Array:
         return self._errors
 
     def diagnose(self, fit: Fit, moments: Moments) -> Diagnostics:

@@ -5,6 +5,7 @@ On a dependency graph, EM starts from three views.
 
 from __future__ import annotations
 
+from copy import copy
 from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import Any, ClassVar
@@ -226,11 +227,11 @@ class RefitAssessment(Assessment):
         cast = np.asarray(moments.vote_counts).sum(axis=1)
         return np.where(cast > 1, errors, np.nan)
 
-    def standard_errors(self, n_sources: int) -> Array:
+    def sampling_errors(self) -> Array:
         return self._errors
 
     def __reduce__(self) -> tuple[Any, ...]:
-        return Assessment, (self._errors,)
+        return copy, (Assessment(self._errors, widening=self.widening),)
 
 
 # ---------------------------------------------------------------------- dependency graphs
