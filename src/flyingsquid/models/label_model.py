@@ -20,7 +20,7 @@ from flyingsquid.exceptions import (
 )
 from flyingsquid.files.fields import check_fields, integer, one_of
 from flyingsquid.files.state import State
-from flyingsquid.fits.assessment import Assessment
+from flyingsquid.fits.base import Assessment
 from flyingsquid.fits.concerns import concerns_about
 from flyingsquid.fits.explanation import Explanation
 from flyingsquid.fits.summary import summarize_sources

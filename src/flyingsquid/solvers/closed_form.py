@@ -42,8 +42,7 @@ from flyingsquid.estimation.shares import NORMAL_95
 from flyingsquid.estimation.symmetric import SYMMETRIC
 from flyingsquid.estimation.units import LARGEST_SYSTEM
 from flyingsquid.exceptions import GraphError, OptionError
-from flyingsquid.fits.assessment import Assessment
-from flyingsquid.fits.base import Array, Fit
+from flyingsquid.fits.base import Array, Assessment, Fit
 from flyingsquid.fits.diagnostics import (
     Diagnostics,
     accuracy_gain,

@@ -21,8 +21,7 @@ from flyingsquid.estimation.gold import ManyGold
 from flyingsquid.estimation.graph_moments import expected_tables, expected_units
 from flyingsquid.estimation.graph_tables import ManyGraphFit, fit_many_graph, with_task_tables, with_units
 from flyingsquid.exceptions import NotIdentifiableError, OptionError
-from flyingsquid.fits.assessment import Assessment
-from flyingsquid.fits.base import Array, Fit
+from flyingsquid.fits.base import Array, Assessment, Fit
 from flyingsquid.fits.concerns import silent_sources_concern
 from flyingsquid.fits.graph import GraphFit, emissions_from_tables, resolve_temper
 from flyingsquid.fits.independent import IndependentFit

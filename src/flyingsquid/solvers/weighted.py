@@ -21,8 +21,7 @@ from flyingsquid.estimation.mixture import (
 from flyingsquid.estimation.source_estimates import SourceErrors
 from flyingsquid.estimation.tied_em import rows_of
 from flyingsquid.exceptions import NotIdentifiableError
-from flyingsquid.fits.assessment import Assessment
-from flyingsquid.fits.base import Array, Fit
+from flyingsquid.fits.base import Array, Assessment, Fit
 from flyingsquid.fits.concerns import silent_sources_concern
 from flyingsquid.fits.weighted import WeightedFit
 from flyingsquid.moments import Moments
