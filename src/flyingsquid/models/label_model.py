@@ -61,7 +61,7 @@ Method: TypeAlias = (
 )
 
 
-class LabelModel(FitAttributes["Fitted", Moments], BatchEstimator):
+class LabelModel(FitAttributes[Fitted, FitData], BatchEstimator):
     """Label model that combines noisy votes into probabilistic labels without gold labels.
 
     It supports one or several tasks, any number of classes, and sources that abstain.
@@ -202,7 +202,7 @@ class LabelModel(FitAttributes["Fitted", Moments], BatchEstimator):
         fit = replace(fitted.fit, assessment=Assessment(), gold=None, findings=None)
         model: Self = type(self)(**self.get_params(deep=False))
         labeler = Fitted(fit, None, fitted.schema, n_gold=fitted.n_gold)  # type: ignore[arg-type]  # counts stay behind
-        model._state = FitState(labeler, None)
+        model._state = FitState(labeler)
         return model
 
     @validation.hint_arguments
@@ -358,26 +358,27 @@ class LabelModel(FitAttributes["Fitted", Moments], BatchEstimator):
         if features is not None:
             self._refuse_tasks()
         graph = validation.given_graph(self.graph, "partial_fit")
-        fitted, pending, pending_gold, pending_items = getattr(self, "_state", FitState(None, None))
-        before = pending if pending is not None or fitted is None else fitted.moments
+        fitted, pending = getattr(self, "_state", FitState())
+        before: Fitted | FitData | None = fitted if pending is None else pending
         if before is None:
             known = validation.read_classes(self.classes, self.n_classes, votes)
         else:
-            known = before.classes
+            known = before.moments.classes
         stacked = None if graph is None else graph.stacked_shape
         chunk = as_votes(votes, known, stacked, check=before is None)
         if before is not None:
-            chunk = chunk.with_all_sources(before.names).matched_to(before.classes, before.names)
+            names = before.moments.names
+            chunk = chunk.with_all_sources(names).matched_to(before.moments.classes, names)
         weights = None if sample_weight is None else read_weights(sample_weight, chunk.n_items)
         total = Moments.of(chunk, graph, sample_weight=weights)
-        total = total if before is None else before + total
-        labeled, items = pending_gold, pending_items
-        if pending is None and fitted is not None:
-            labeled, items = fitted.gold_items, fitted.feature_items
-            if items is None and fitted.fit.by_features is not None:
-                raise OptionError(
-                    "`partial_fit` needs the features of earlier items, which files do not contain; call fit."
-                )
+        labeled, items = None, None
+        if before is not None:
+            total = before.moments + total
+            labeled, items = before.gold_items, before.feature_items
+        if isinstance(before, Fitted) and items is None and before.fit.by_features is not None:
+            raise OptionError(
+                "`partial_fit` needs the features of earlier items, which files do not contain; call fit."
+            )
         codes = None
         if gold is not None:
             codes = join_gold(gold, votes, chunk, 1 if graph is None else graph.n_tasks)
@@ -398,7 +399,7 @@ class LabelModel(FitAttributes["Fitted", Moments], BatchEstimator):
             self._solve(solver, data)
         except NotIdentifiableError:
             # Apart from the counts of the last fit, which its parameters belong to.
-            self._state = FitState(fitted, total, labeled, items)
+            self._state = FitState(fitted, data)
             raise
 
     def _refuse_tasks(self) -> None:
@@ -426,7 +427,7 @@ class LabelModel(FitAttributes["Fitted", Moments], BatchEstimator):
         if items is not None:
             fitted = replace(fitted, feature_items=items.sample())
         # One assignment: an interrupted fit leaves the model as it was.
-        self._state = FitState(fitted, None)
+        self._state = FitState(fitted)
 
     # ------------------------------------------------------------------ labels
 
@@ -592,7 +593,7 @@ class LabelModel(FitAttributes["Fitted", Moments], BatchEstimator):
             )
         except ValueError as error:
             raise ModelFileError(str(error)) from error
-        model._state = FitState(replace(fitted, gold_items=items), None)
+        model._state = FitState(replace(fitted, gold_items=items))
         return model
 
     def _label(

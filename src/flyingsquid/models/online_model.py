@@ -77,7 +77,7 @@ _FIELDS = {
 }
 
 
-class OnlineLabelModel(FitAttributes[Fitted, Moments], VoteEstimator):
+class OnlineLabelModel(FitAttributes[Fitted, FitData], VoteEstimator):
     """Label model for streams of votes from sources that may drift, without gold labels.
 
     The model counts the votes on recent items, and estimates the parameters from these counts at regular
@@ -334,7 +334,7 @@ class OnlineLabelModel(FitAttributes[Fitted, Moments], VoteEstimator):
             signs=self.signs,
             temper=self.temper,
         )
-        model._state = FitState(self._fitted, None)
+        model._state = FitState(self._fitted)
         return model
 
     def summary(self) -> Table:

@@ -201,7 +201,7 @@ class SequenceLabelModel(FitAttributes["FittedSequences", SequenceMoments]):
         """
         with self._lock:
             solver = self._validate()
-            fitted, pending, *_ = getattr(self, "_state", FitState(None, None))
+            fitted, pending = getattr(self, "_state", FitState())
             before = pending if pending is not None or fitted is None else fitted.moments
             known = None if before is None else before.rows.classes
             chunk = as_votes(votes, known, check=before is None)
@@ -389,7 +389,7 @@ class SequenceLabelModel(FitAttributes["FittedSequences", SequenceMoments]):
         fit = replace(fit, assessment=fit.assessment.widened(1 / np.sqrt(worth)))
         fitted = FittedSequences(fit, moments, transition, temper, fit.neighbor_share(rows, persistence))
         # One assignment: an interrupted fit leaves the model as it was.
-        self._state = FitState(fitted, None)
+        self._state = FitState(fitted)
 
     def _to_state(self) -> State:
         fitted = self._fitted
@@ -434,8 +434,7 @@ class SequenceLabelModel(FitAttributes["FittedSequences", SequenceMoments]):
                 _read_transition(state, fit, rows.n_sources),
                 float(meta["temper"]),
                 float(meta["neighbor_share"]),
-            ),
-            None,
+            )
         )
         return model
 
