@@ -252,8 +252,9 @@ class Solver(ABC):
         return self
 
     def check_graph(self, graph: Any) -> None:
-        """Raise an error for a graph, or None, that the options do not support."""
-        return
+        """Raise an error for a graph, "learn" or None that is not supported, before votes are counted."""
+        if graph is not None and not self.requires.graph:
+            raise OptionError(_REFUSALS["graph"].format(name=f'method="{self.name}"'))
 
     def options(self) -> dict[str, Any]:
         """Return the options as JSON values; solvers among them by name and options."""

@@ -124,6 +124,7 @@ class Triplet(Solver):
         _check_cliques(self.cliques)
 
     def check_graph(self, graph: Any) -> None:
+        super().check_graph(graph)
         _check_linear(self.cliques, graph)
 
     def solve(self, data: FitData) -> Fit:
@@ -172,6 +173,7 @@ class Marginal(Solver):
         _check_cliques(self.cliques)
 
     def check_graph(self, graph: Any) -> None:
+        super().check_graph(graph)
         _check_linear(self.cliques, graph)
 
     def solve(self, data: FitData) -> Fit:
