@@ -236,7 +236,7 @@ def _read(model: Any, votes: Any, gold: Any) -> Votes:
         raise OptionError(
             "`model` must not use `triplets`, which name sources that are left out; use another method."
         )
-    if model.fit_.gold is not None and gold is None:
+    if model.fit_.uses_gold and gold is None:
         raise OptionError("The model was fitted with gold labels; pass them again as `gold`.")
     return read
 

@@ -11,19 +11,17 @@ from typing import Any, ClassVar, NamedTuple, Self
 import numpy as np
 from numpy.typing import NDArray
 
-from flyingsquid.estimation.gold import GoldCounts, ManyGold
-from flyingsquid.estimation.gold_regression import GoldCorrection
 from flyingsquid.estimation.intervals import intervals_around
 from flyingsquid.estimation.mixture import Gain
 from flyingsquid.estimation.sources import SourceFindings
 from flyingsquid.estimation.transition import Transition, fit_transition, fit_transition_many
 from flyingsquid.exceptions import ModelFileError, OptionError
-from flyingsquid.files.fields import OBJECT, TEXT, check_fields, optional
+from flyingsquid.files.fields import BOOLEAN, OBJECT, TEXT, check_fields, optional
 from flyingsquid.files.state import State
 from flyingsquid.fits.diagnostics import Diagnostics, Verdict, names_in
 from flyingsquid.fits.explanation import Contribution, Explanation, build_explanation, next_best_and_best
 from flyingsquid.fits.features import FeatureEvidence
-from flyingsquid.fits.files import gold_from_arrays, gold_to_arrays, read_array
+from flyingsquid.fits.files import read_array
 from flyingsquid.graph import DependencyGraph
 from flyingsquid.inference.features import combine
 from flyingsquid.moments import ConfusionTables, Moments, SequenceMoments
@@ -32,7 +30,6 @@ from flyingsquid.votes.feature_items import FeatureItems
 from flyingsquid.votes.features import Features
 
 Array = NDArray[np.float64]
-Gold = tuple[GoldCounts | None, ...] | ManyGold | GoldCorrection
 DOUBLE = np.dtype(np.float64)
 
 
@@ -174,7 +171,8 @@ class Fit(ABC):
         P(vote = v | Y = k), no vote last. An array is wrapped.
     concerns : tuple of str
         Sentences about suspicious sources, for a warning.
-    gold : counts of the sources' votes on gold labels, a correction by gold labels, or None
+    uses_gold : bool
+        Whether gold labels took part in the fit.
     findings : SourceFindings or None
         For closed forms of two classes; not kept in files.
     assessment : Assessment
@@ -207,7 +205,7 @@ class Fit(ABC):
     confusion: ConfusionTables
     reason: str = ""
     concerns: tuple[str, ...] = ()
-    gold: Gold | None = None
+    uses_gold: bool = False
     findings: SourceFindings | None = None
     assessment: Assessment = field(default_factory=Assessment)
     graph: DependencyGraph | None = None
@@ -395,6 +393,7 @@ class Fit(ABC):
             "method": self.method,
             "reason": self.reason,
             "balance_note": self.balance_note,
+            "uses_gold": self.uses_gold,
             "diagnostics": None,
         }
         arrays: dict[str, NDArray[Any]] = {
@@ -412,7 +411,7 @@ class Fit(ABC):
             found = self.diagnose(moments)
             meta["diagnostics"] = found.to_meta()
             arrays |= {"triplets_used": found.triplets_used, "triplets_skipped": found.triplets_skipped}
-        arrays |= self.confusion.to_arrays() | gold_to_arrays(self.gold)
+        arrays |= self.confusion.to_arrays()
         extra = [self._extra_state(), *([] if self.by_features is None else [self.by_features.to_state()])]
         for more_meta, more_arrays in extra:
             meta, arrays = meta | more_meta, arrays | more_arrays
@@ -432,7 +431,7 @@ def read_common(state: State, moments: Moments, n_tasks: int = 1) -> dict[str, A
     """Return the fields that every fit has from a state, checked."""
     m, k = moments.n_sources, moments.n_classes
     texts = dict.fromkeys(("method", "reason", "balance_note"), TEXT)
-    check_fields(state.meta, {**texts, "diagnostics": optional(OBJECT)}, "fit.")
+    check_fields(state.meta, {**texts, "uses_gold": BOOLEAN, "diagnostics": optional(OBJECT)}, "fit.")
     balance = read_array(state, "class_balance", (n_tasks, k), low=0.0, high=1.0)
     if not ((balance > 0).all() and np.abs(balance.sum(axis=1) - 1).max() < 1e-9):
         raise ModelFileError("The class balance in the file must be positive and sum to 1.")
@@ -457,7 +456,7 @@ def read_common(state: State, moments: Moments, n_tasks: int = 1) -> dict[str, A
         "class_balance": balance,
         "accuracies": read_array(state, "accuracies", (m,), low=0.0, high=1.0),
         "confusion": ConfusionTables.from_arrays(state.arrays, k, np.minimum(moments.coverage, 1.0)),
-        "gold": gold_from_arrays(state.arrays, moments),
+        "uses_gold": state.meta["uses_gold"],
         "assessment": Assessment(errors, diagnostics, reach=reach, balance=balance_interval),
         "by_features": FeatureEvidence.from_state(state, k),
     }

@@ -51,7 +51,7 @@ def concerns_about(fit: Fit, moments: Moments, votes: Votes | None) -> tuple[str
     shares = cast.sum(axis=0) / max(cast.sum(), 1.0)
     n_voting = int(np.count_nonzero(cast.sum(axis=1)))
     # Closed forms of two classes refuse what they cannot determine.
-    if n_voting < FEWEST_SOURCES and fit.gold is None and fit.findings is None:
+    if n_voting < FEWEST_SOURCES and not fit.uses_gold and fit.findings is None:
         found.append(_ONE_SOURCE if n_voting == 1 else _TWO_SOURCES)
     voted, likely = int(np.argmax(shares)), int(np.argmax(balance))
     if min(balance[likely] - balance[voted], shares[voted] - shares[likely]) >= _CONTRADICTION:
@@ -62,7 +62,7 @@ def concerns_about(fit: Fit, moments: Moments, votes: Votes | None) -> tuple[str
             "`class_balance` if it is known."
         )
     # With gold labels the labels are repaired, and the summary names the sources.
-    if fit.gold is None and _are_most_votes_below_chance(fit, cast, float(moments.n_items)):
+    if not fit.uses_gold and _are_most_votes_below_chance(fit, cast, float(moments.n_items)):
         found.append(_BELOW_CHANCE)
     if votes is not None and np.ptp(balance) == 0:
         changed = _share_that_hinges_on_balance(fit, shares, votes)

@@ -68,7 +68,7 @@ class CorrectedFit(WeightedFit):
     def of(cls, plain: WeightedFit, by_gold: GoldCorrection) -> Self:
         """Return a label-free fit with a correction."""
         kept = {each.name: getattr(plain, each.name) for each in fields(plain)}
-        return cls(**{**kept, "gold": by_gold}, by_gold=by_gold)
+        return cls(**{**kept, "uses_gold": True}, by_gold=by_gold)
 
     @property
     def correction(self) -> Correction:

@@ -9,17 +9,13 @@ import numpy as np
 from numpy.typing import NDArray
 
 from flyingsquid._values import format_value
-from flyingsquid.estimation.gold import GoldCounts, ManyGold
-from flyingsquid.estimation.gold_regression import GoldCorrection
 from flyingsquid.estimation.units import UnitTable
 from flyingsquid.exceptions import ModelFileError
 from flyingsquid.files.state import State
 from flyingsquid.graph import DependencyGraph
-from flyingsquid.moments import Moments, VotesByClass
 from flyingsquid.moments.files import cut_tables
 
 Array = NDArray[np.float64]
-Arrays = dict[str, NDArray[Any]]
 # Tolerance for the margins of tables that were fitted iteratively.
 _ROUNDING = 1e-4
 
@@ -45,67 +41,6 @@ def read_array(
     if not (np.isfinite(values).all() and (values >= low).all() and (values <= high).all()):
         raise ModelFileError(f"The array {format_value(name)} in the file must be in [{low:g}, {high:g}].")
     return array
-
-
-# ---------------------------------------------------------------------- gold labels
-
-
-def gold_to_arrays(gold: tuple[GoldCounts | None, ...] | ManyGold | GoldCorrection | None) -> Arrays:
-    """Return counts of votes on gold labels as plain arrays; a correction is stored with its fit."""
-    if gold is None or isinstance(gold, GoldCorrection):
-        return {}
-    if isinstance(gold, ManyGold):
-        arrays = {"gold_classes": gold.classes, "gold_said": gold.shared_votes}
-        return arrays | gold.votes.to_arrays("gold_votes")
-    arrays = {}
-    for task, counts in enumerate(gold):
-        if counts is not None:
-            arrays |= {f"gold_{task}": counts.votes, f"gold_units_{task}": flatten_tables(counts.units)}
-    return arrays
-
-
-def gold_from_arrays(arrays: Arrays, moments: Moments) -> tuple[GoldCounts | None, ...] | ManyGold | None:
-    """Return the counts that :func:`gold_to_arrays` described; they must match the votes."""
-    if "gold_classes" in arrays:
-        return _many_gold(arrays, moments)
-    found = list[GoldCounts | None]()
-    for task in range(1 if moments.graph is None else moments.graph.n_tasks):
-        counts = arrays.get(f"gold_{task}")
-        if counts is None:
-            found.append(None)
-            continue
-        shapes: list[tuple[int, ...]] = [(2, 3 ** len(unit)) for unit in units_on(moments, task)]
-        units = cut_tables(arrays[f"gold_units_{task}"], shapes)
-        fits = (
-            counts.shape == (len(moments.sources_around(task)), 2, 3)
-            and bool((counts >= 0).all() and counts[0].sum() <= moments.n_items * (1 + 1e-9))
-            and all((unit >= 0).all() for unit in units)
-        )
-        if not fits:
-            raise ModelFileError("The counts on gold labels in the file do not match its sources.")
-        found.append(GoldCounts(counts.astype(np.float64), tuple(units)))
-    return tuple(found) if any(counts is not None for counts in found) else None
-
-
-def _many_gold(arrays: Arrays, moments: Moments) -> ManyGold:
-    m, k = moments.n_sources, moments.n_classes
-    classes, said = arrays["gold_classes"], arrays["gold_said"]
-    votes = VotesByClass.from_arrays(arrays, "gold_votes", m, k)
-    fits = classes.shape == (k,) and said.shape == (k, k) and {classes.dtype.kind, said.dtype.kind} == {"f"}
-    if not (fits and (classes >= 0).all() and (said >= 0).all() and np.isfinite(classes.sum() + said.sum())):
-        raise ModelFileError("The counts on gold labels in the file do not match its sources.")
-    if not (votes.by_vote() <= moments.vote_counts * (1 + 1e-9)).all():
-        raise ModelFileError("The counts on gold labels in the file exceed its votes.")
-    return ManyGold(votes, classes, said)
-
-
-def units_on(moments: Moments, task: int) -> list[tuple[int, ...]]:
-    """Return the units of dependent sources of a task, as positions among the sources around the task."""
-    graph, around = moments.graph, moments.sources_around(task)
-    if graph is None:
-        return []
-    units = [unit for tree in graph._units for unit in tree.cliques if graph.source_task[unit[0]] == task]
-    return [tuple(around.index(source) for source in unit) for unit in units]
 
 
 # ---------------------------------------------------------------------- graphs

@@ -199,7 +199,7 @@ class LabelModel(FitAttributes[Fitted, FitData], BatchEstimator):
     def for_labeling(self) -> Self:
         """Return a copy that only labels: without counts and diagnostics, to be sent to workers."""
         fitted = self._fitted
-        fit = replace(fitted.fit, assessment=Assessment(), gold=None, findings=None)
+        fit = replace(fitted.fit, assessment=Assessment(), findings=None)
         model: Self = type(self)(**self.get_params(deep=False))
         labeler = Fitted(fit, None, fitted.schema, n_gold=fitted.n_gold)  # type: ignore[arg-type]  # counts stay behind
         model._state = FitState(labeler)

@@ -236,7 +236,7 @@ def _describe_gold(study: Study) -> str:
     if gold is None:
         return "none"
     known = f"{int((gold >= 0).sum()):,} of {format_count(len(gold), 'item')}"
-    if isinstance(study.model, MajorityVote) or study.model is None or fit_of(study.model).gold is None:
+    if isinstance(study.model, MajorityVote) or study.model is None or not fit_of(study.model).uses_gold:
         return f"{known}, used for scores and not for the fit"
     return f"{known}, used for scores. The model was fitted with gold labels, so scores on these are too high"
 

@@ -16,7 +16,6 @@ from flyingsquid.estimation.balance import TaskBalance, resolve_task_balance
 from flyingsquid.estimation.gold import GoldCounts, ManyGold
 from flyingsquid.exceptions import OptionError
 from flyingsquid.fits.base import Fit
-from flyingsquid.fits.files import units_on
 from flyingsquid.moments import Moments
 from flyingsquid.solvers.structure import LearnedGraph
 from flyingsquid.votes import Votes
@@ -198,7 +197,7 @@ class FitData:
                 continue
             sources = self.moments.sources_around(task)
             around = items.votes if graph is None else items.votes.of_sources(sources)
-            counts.append(GoldCounts.of(around, known, items.weights, units_on(self.moments, task)))
+            counts.append(GoldCounts.of(around, known, items.weights, _units_on(self.moments, task)))
         return tuple(counts)
 
     @cached_property
@@ -267,6 +266,15 @@ def _plain(value: Any) -> Any:
     if isinstance(value, (list, tuple)):
         return [_plain(each) for each in value]
     return value.item() if isinstance(value, np.generic) else value
+
+
+def _units_on(moments: Moments, task: int) -> list[tuple[int, ...]]:
+    """Return the units of dependent sources of a task, as positions among the sources around the task."""
+    graph, around = moments.graph, moments.sources_around(task)
+    if graph is None:
+        return []
+    units = [unit for tree in graph._units for unit in tree.cliques if graph.source_task[unit[0]] == task]
+    return [tuple(around.index(source) for source in unit) for unit in units]
 
 
 def read_signs(signs: Any, names: tuple[str, ...]) -> dict[int, int]:

@@ -261,7 +261,7 @@ def solve_closed_form(
         "accuracies": _accuracies(found, moments),
         "confusion": tables,
         "concerns": _concerns(found, moments.source_names),
-        "gold": gold,
+        "uses_gold": gold is not None,
         "silence_counts": options.method in CONDITIONAL,
         "assessment": ClosedFormAssessment(moments=moments, tasks=found, options=options),
     }

@@ -17,7 +17,6 @@ from flyingsquid._values import format_value
 from flyingsquid.estimation.agreement import PASSES, EMVotes
 from flyingsquid.estimation.confusion import ManyFit, fit_many
 from flyingsquid.estimation.errors import group_errors
-from flyingsquid.estimation.gold import ManyGold
 from flyingsquid.estimation.graph_moments import expected_tables, expected_units
 from flyingsquid.estimation.graph_tables import ManyGraphFit, fit_many_graph, with_task_tables, with_units
 from flyingsquid.exceptions import NotIdentifiableError, OptionError
@@ -175,7 +174,7 @@ def solve_tables(
     assessment = Assessment()
     # Standard errors compare groups of items, which distinct rows do not provide.
     if data.rows == "all":
-        assessment = RefitAssessment(moments=moments, found=found, over=over, gold=gold, options=options)
+        assessment = RefitAssessment(moments=moments, found=found, over=over, options=options)
     return IndependentFit(
         classes=moments.classes,
         source_names=moments.source_names,
@@ -186,7 +185,7 @@ def solve_tables(
         accuracies=found.accuracies,
         confusion=found.tables,
         concerns=silent_sources_concern(moments),
-        gold=gold,
+        uses_gold=gold is not None,
         silence_counts=name == Decomposition.name,
         assessment=assessment,
     )
@@ -202,7 +201,6 @@ class RefitAssessment(Assessment):
     moments: Moments
     found: ManyFit
     over: EMVotes
-    gold: ManyGold | None
     options: dict[str, Any]
 
     @cached_property
@@ -275,6 +273,7 @@ def solve_tables_on_graph(data: FitData, start: str, *, passes: bool | None = No
         accuracies=found.accuracies,
         confusion=ConfusionTables.of(found.tables),
         concerns=silent_sources_concern(moments),
+        uses_gold="gold" in data.needs and found.method == EM.name,
         graph=found.graph,
         temper=temper,
         units=found.units,
