@@ -26,7 +26,7 @@ from flyingsquid.exceptions import (
 )
 from flyingsquid.files.fields import OBJECT, check_fields, finite, integer
 from flyingsquid.files.state import State
-from flyingsquid.fits.base import Fit
+from flyingsquid.fits.base import Fit, RowEvidence
 from flyingsquid.fits.files import read_array
 from flyingsquid.fits.sequences import SequenceDiagnostics, diagnose_sequences, summarize_sequences
 from flyingsquid.inference import combine_rows, forward_backward, viterbi
@@ -221,7 +221,8 @@ class SequenceLabelModel(FitAttributes["FittedSequences", SequenceMoments]):
         The parameters are those of :meth:`fit`. Named sources are matched by name, others by position.
         """
         read, sequences = self._read_sequences(votes, lengths)
-        return self._fitted.posterior(read, sequences)
+        fitted = self._fitted  # once, because another thread may fit the model meanwhile
+        return fitted.posterior(fitted.evidence(read), sequences)
 
     def predict(
         self,
@@ -263,7 +264,8 @@ class SequenceLabelModel(FitAttributes["FittedSequences", SequenceMoments]):
             rng = read_tie_generator(tie_break, random_state)
             return decide(self.predict_proba(votes, lengths), self.vote_schema_.classes, tie_break, rng)
         read, sequences = self._read_sequences(votes, lengths)
-        return self.classes_[self._fitted.paths(read, sequences)]
+        fitted = self._fitted  # once, because another thread may fit the model meanwhile
+        return self.classes_[fitted.paths(fitted.evidence(read), sequences)]
 
     def fit_predict(self, votes: Any, lengths: Any = None, *, joint: bool = True) -> NDArray[Any]:
         """Fit the model and return a class for each row: ``fit(votes).predict(votes)``.
@@ -319,8 +321,9 @@ class SequenceLabelModel(FitAttributes["FittedSequences", SequenceMoments]):
         if not known.any():
             raise VotesError("`y` must have at least one gold label; got none.")
         fitted = self._fitted  # once, because another thread may fit the model meanwhile
-        posterior = fitted.posterior(read, sequences)[known]
-        right = fitted.paths(read, sequences)[known] == truth[known]
+        evidence = fitted.evidence(read)
+        posterior = fitted.posterior(evidence, sequences)[known]
+        right = fitted.paths(evidence, sequences)[known] == truth[known]
         credit = np.where(is_tied(posterior), expected_credit(posterior, truth[known]), right)
         return float(np.mean(credit))
 
@@ -462,32 +465,33 @@ class FittedSequences(FittedParameters):
     temper: float
     neighbor_share: float
 
-    def posterior(self, votes: Votes, lengths: NDArray[np.intp]) -> NDArray[np.float64]:
+    def evidence(self, votes: Votes) -> RowEvidence:
+        """Return the evidence of each row."""
+        return self.fit.row_evidence(votes.codes, self.transition.balance)
+
+    def posterior(self, evidence: RowEvidence, lengths: NDArray[np.intp]) -> NDArray[np.float64]:
         """Return P(Y(t) = k | all rows of its sequence), shape (T, K)."""
-        balance = self.transition.balance
-        alone, shared = self.fit.row_evidence(votes.codes, balance)
         return combine_rows(
-            alone,
-            shared,
+            *evidence,
             lengths,
-            balance,
+            self.transition.balance,
             self.transition.matrix,
             temper=self.temper,
             share=self.neighbor_share,
         )
 
-    def paths(self, votes: Votes, lengths: NDArray[np.intp]) -> NDArray[np.intp]:
+    def paths(self, evidence: RowEvidence, lengths: NDArray[np.intp]) -> NDArray[np.intp]:
         """Return the most probable path of each sequence, shape (T,).
 
         The transition between neighboring classes has the exponent ``neighbor_share``.
         """
         if self.neighbor_share == 0:
-            return winners(self.posterior(votes, lengths))
+            return winners(self.posterior(evidence, lengths))
+        alone, shared = evidence
+        of_rows = alone - (1 - self.temper) * shared if self.fit.tempers_paths else alone
         balance = self.transition.balance
-        alone, shared = self.fit.row_evidence(votes.codes, balance)
-        evidence = alone - (1 - self.temper) * shared if self.fit.tempers_paths else alone
         together = (self.transition.joint / np.outer(balance, balance)) ** self.neighbor_share
-        return viterbi(evidence, lengths, np.ones_like(balance), together)
+        return viterbi(of_rows, lengths, np.ones_like(balance), together)
 
     @property
     def counts(self) -> Moments:
