@@ -78,8 +78,8 @@ class CorrectedFit(WeightedFit):
     def without_votes(self) -> Array:
         return self.correction.without_votes(self.mixture.without_votes)
 
-    def _label(self, codes: Codes) -> Array:
-        labels, n_classes = super()._label(codes), len(self.classes)
+    def _label_rows(self, codes: Codes) -> Array:
+        labels, n_classes = super()._label_rows(codes), len(self.classes)
         for items, cast in OneHot.chunks(codes, n_classes):
             labels[items, 0] = self.correction.apply(labels[items, 0], cast)
         return labels

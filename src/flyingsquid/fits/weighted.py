@@ -140,9 +140,9 @@ class WeightedFit(Fit):
 
     def posterior(self, codes: Codes, dtype: np.dtype[Any] = DOUBLE) -> NDArray[Any]:
         # The table of all rows must not come from a grid: its sums differ in the last bit from those of rows.
-        return by_pattern(codes, self._label, len(self.classes), dtype, self.pattern_tables)
+        return by_pattern(codes, self._label_rows, len(self.classes), dtype, self.pattern_tables)
 
-    def _label(self, codes: Codes) -> Array:
+    def _label_rows(self, codes: Codes) -> Array:
         """Return P(Y = k | votes), shape (n, 1, K)."""
         return mixture_posterior(codes, self.mixture)[:, None]
 

@@ -222,7 +222,7 @@ class SequenceLabelModel(FitAttributes["FittedSequences", SequenceMoments]):
         """
         read, sequences = self._read_sequences(votes, lengths)
         fitted = self._fitted  # once, because another thread may fit the model meanwhile
-        return fitted.posterior(fitted.evidence(read), sequences)
+        return fitted.posterior(fitted.row_evidence(read), sequences)
 
     def predict(
         self,
@@ -265,7 +265,7 @@ class SequenceLabelModel(FitAttributes["FittedSequences", SequenceMoments]):
             return decide(self.predict_proba(votes, lengths), self.vote_schema_.classes, tie_break, rng)
         read, sequences = self._read_sequences(votes, lengths)
         fitted = self._fitted  # once, because another thread may fit the model meanwhile
-        return self.classes_[fitted.paths(fitted.evidence(read), sequences)]
+        return self.classes_[fitted.paths(fitted.row_evidence(read), sequences)]
 
     def fit_predict(self, votes: Any, lengths: Any = None, *, joint: bool = True) -> NDArray[Any]:
         """Fit the model and return a class for each row: ``fit(votes).predict(votes)``.
@@ -321,7 +321,7 @@ class SequenceLabelModel(FitAttributes["FittedSequences", SequenceMoments]):
         if not known.any():
             raise VotesError("`y` must have at least one gold label; got none.")
         fitted = self._fitted  # once, because another thread may fit the model meanwhile
-        evidence = fitted.evidence(read)
+        evidence = fitted.row_evidence(read)
         posterior = fitted.posterior(evidence, sequences)[known]
         right = fitted.paths(evidence, sequences)[known] == truth[known]
         credit = np.where(is_tied(posterior), expected_credit(posterior, truth[known]), right)
@@ -374,8 +374,7 @@ class SequenceLabelModel(FitAttributes["FittedSequences", SequenceMoments]):
     # ------------------------------------------------------------------ internals
 
     def _validate(self) -> Solver:
-        if self.temper is not None:
-            validation.check_temper(self.temper)
+        validation.check_temper(self.temper)
         return validation.check_options(self.method, None, None)
 
     def _request(self) -> dict[str, Any]:
@@ -465,7 +464,7 @@ class FittedSequences(FittedParameters):
     temper: float
     neighbor_share: float
 
-    def evidence(self, votes: Votes) -> RowEvidence:
+    def row_evidence(self, votes: Votes) -> RowEvidence:
         """Return the evidence of each row."""
         return self.fit.row_evidence(votes.codes, self.transition.balance)
 
