@@ -16,12 +16,11 @@ from flyingsquid.estimation.mixture import Gain
 from flyingsquid.estimation.sources import SourceFindings
 from flyingsquid.estimation.transition import Transition, fit_transition, fit_transition_many
 from flyingsquid.exceptions import ModelFileError, OptionError
-from flyingsquid.files.fields import BOOLEAN, OBJECT, TEXT, check_fields, optional
+from flyingsquid.files.fields import BOOLEAN, OBJECT, TEXT, check_fields, optional, read_array
 from flyingsquid.files.state import State
 from flyingsquid.fits.diagnostics import Diagnostics, Verdict, names_in
 from flyingsquid.fits.explanation import Contribution, Explanation, build_explanation, next_best_and_best
 from flyingsquid.fits.features import FeatureEvidence
-from flyingsquid.fits.files import read_array
 from flyingsquid.graph import DependencyGraph
 from flyingsquid.inference.features import combine
 from flyingsquid.moments import ConfusionTables, Moments, SequenceMoments

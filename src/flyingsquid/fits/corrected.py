@@ -11,11 +11,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 from flyingsquid.estimation.gold_regression import Estimate, GoldCorrection, GoldEffect
-from flyingsquid.files.fields import BOOLEAN, OBJECT, check_fields, finite, integer, sequence_of
+from flyingsquid.files.fields import BOOLEAN, OBJECT, check_fields, finite, integer, read_array, sequence_of
 from flyingsquid.files.state import State
 from flyingsquid.fits.base import Array, ItemScores, probabilities_of
 from flyingsquid.fits.diagnostics import Diagnostics, recommend_by_gold
-from flyingsquid.fits.files import read_array
 from flyingsquid.fits.weighted import WeightedFit
 from flyingsquid.inference import Correction
 from flyingsquid.inference.weighted import EVEN_VOTE

@@ -23,7 +23,7 @@ from flyingsquid.estimation.transition import (
     transition_by_agreement,
 )
 from flyingsquid.estimation.trust import p_value_of_chance
-from flyingsquid.files.fields import BOOLEAN, check_fields, finite, optional, sequence_of
+from flyingsquid.files.fields import BOOLEAN, check_fields, finite, optional, read_array, sequence_of
 from flyingsquid.files.state import State
 from flyingsquid.fits.base import (
     DOUBLE,
@@ -45,7 +45,6 @@ from flyingsquid.fits.diagnostics import (
     recommend,
 )
 from flyingsquid.fits.explanation import Contribution, contributions_of
-from flyingsquid.fits.files import read_array
 from flyingsquid.fits.independent import draw_items, gain_on_drawn_items
 from flyingsquid.inference import Mixture, mixture_posterior
 from flyingsquid.inference.weighted import EVEN_VOTE, LEAST_PRIOR, TableTerm, hot_posterior

@@ -24,10 +24,9 @@ from flyingsquid.exceptions import (
     OptionError,
     VotesError,
 )
-from flyingsquid.files.fields import OBJECT, check_fields, finite, integer
+from flyingsquid.files.fields import OBJECT, check_fields, finite, integer, read_array
 from flyingsquid.files.state import State
 from flyingsquid.fits.base import Fit, RowEvidence
-from flyingsquid.fits.files import read_array
 from flyingsquid.fits.sequences import SequenceDiagnostics, diagnose_sequences, summarize_sequences
 from flyingsquid.inference import combine_rows, forward_backward, viterbi
 from flyingsquid.models import validation
