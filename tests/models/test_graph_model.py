@@ -290,7 +290,7 @@ def with_parameters(model: Model, graph: fs.DependencyGraph, temper: float = 1.0
         mismatch=0.0,
     )
     given = fs.LabelModel(graph)
-    given._state = FitState(Fitted.of(fit, moments), None)
+    given._state = FitState(Fitted.of(fit, moments))
     return given
 
 

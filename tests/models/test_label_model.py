@@ -29,6 +29,7 @@ from flyingsquid.exceptions import (
     VoteFileError,
     VotesError,
 )
+from flyingsquid.models._base import VoteSchema
 from tests.oracle.star import Star
 from tests.support.errors import mentions
 from tests.support.strategies import examples, fittable_votes, vote_matrices
@@ -816,3 +817,21 @@ def test_workers_may_be_missing_from_later_votes_and_new_ones_are_named():
     assert model.moments_ == together.moments_
     with pytest.raises(IncompatibleError, match="'e', 'f'"):
         fs.LabelModel().partial_fit(votes(few)).partial_fit(votes(early))
+
+
+def test_sources_and_parameters_of_a_prediction_come_from_one_fit(monkeypatch):
+    """Another thread may fit the model while votes are read."""
+    rng = np.random.default_rng(0)
+    votes, others = rng.integers(0, 2, (200, 4)), rng.integers(0, 3, (200, 6))
+    model = fs.LabelModel().fit(votes)
+    expected = model.predict_proba(votes)
+    read = VoteSchema.read
+
+    def read_and_fit(schema, data):
+        found = read(schema, data)
+        model.fit(others)
+        return found
+
+    monkeypatch.setattr(VoteSchema, "read", read_and_fit)
+    np.testing.assert_array_equal(model.predict_proba(votes), expected)
+    assert model.n_features_in_ == 6

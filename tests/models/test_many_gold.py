@@ -173,3 +173,13 @@ def test_gold_labels_keep_their_say_in_partial_fit_and_in_files(tmp_path):
     np.testing.assert_array_equal(later[0].confusion_, later[1].confusion_)
     assert fs.LabelModel().fit(votes).score(votes, y) < 0.1
     assert model.fit_moments(fs.Moments.of(votes)).score(votes, y) < 0.1  # counts alone forget them
+
+
+@pytest.mark.filterwarnings("ignore::flyingsquid.exceptions.SourceWarning")
+@pytest.mark.parametrize("method", ["auto", *METHODS])
+def test_a_file_records_whether_gold_labels_took_part(method, tmp_path):
+    votes, y, _ = draw("any", np.random.default_rng(0))
+    for gold in (None, y):
+        model = fs.LabelModel(method=method).fit(votes, gold=gold)
+        model.save(tmp_path / "model.fsm")
+        assert model.fit_.uses_gold == fs.load(tmp_path / "model.fsm").fit_.uses_gold == (gold is not None)

@@ -622,6 +622,7 @@ def test_gold_labels_of_all_items_give_the_tables_of_these_labels():
     np.testing.assert_allclose(model.confusion_[:, :, :3], seen, atol=5e-3)
     np.testing.assert_allclose(model.class_balance_, np.bincount(y) / 2_000, atol=1e-2)
     assert model.n_gold_ == 2_000
+    assert model.fit_.uses_gold
     with pytest.raises(fs.exceptions.OptionError, match="gold"):
         fs.LabelModel(graph, method="decomposition").fit(votes, gold=y)
 

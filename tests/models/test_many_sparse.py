@@ -99,8 +99,8 @@ def test_files_keep_sparse_tables(tmp_path):
     ],
 )
 def test_tampered_files_are_refused(tmp_path, name, change):
-    votes, y = drawn()
-    state = fs.LabelModel(method="agreement").fit(votes, gold=y)._to_state()
+    votes, _ = drawn()
+    state = fs.LabelModel(method="agreement").fit(votes)._to_state()
     name = f"fit.{name}"
     changed = {**state.arrays, name: np.ascontiguousarray(change(state.arrays[name]))}
     write_state(tmp_path / "model.fsq", State(state.kind, state.meta, changed))

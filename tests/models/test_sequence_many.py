@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import itertools
+import pickle
 
 import numpy as np
 import pytest
@@ -168,3 +169,35 @@ def test_a_balance_that_does_not_fit_leaves_rows_independent():
     assert "contradict the class balance" in wrong.diagnostics_.transition
     right = fs.SequenceLabelModel(method="decomposition").fit(votes)
     np.testing.assert_allclose(right.transition_, joint / joint.sum(axis=1, keepdims=True), atol=0.12)
+
+
+def persistent_votes() -> np.ndarray:
+    """Votes of five sources whose errors last for eight rows, on runs of ten rows of three classes."""
+    rng = np.random.default_rng(0)
+    y = np.repeat(rng.integers(0, 3, 200), 10)
+    right = np.repeat(rng.random((250, 5)) < 0.75, 8, axis=0)
+    return np.where(right, y[:, None], (y[:, None] + rng.integers(1, 3, right.shape)) % 3)
+
+
+def test_a_model_of_classes_that_rarely_change_can_be_loaded(tmp_path):
+    """The margins of its transition agree to five digits only."""
+    votes = persistent_votes()
+    model = fs.SequenceLabelModel().fit(votes)
+    model.save(tmp_path / "model.fsm")
+    np.testing.assert_array_equal(
+        fs.load(tmp_path / "model.fsm").predict_proba(votes), model.predict_proba(votes)
+    )
+
+
+@pytest.mark.parametrize("method", ["auto", "em", "agreement", "decomposition"])
+def test_intervals_are_wider_if_errors_persist(method, tmp_path):
+    """Rows whose errors persist count as fewer rows, for every method, also after saving and pickling."""
+    votes = persistent_votes()
+    model = fs.SequenceLabelModel(method=method).fit(votes)
+    assert model.temper_ < 0.6
+    alone = fs.LabelModel(method=method).fit(votes).fit_.standard_errors()
+    expected = alone / np.sqrt(model.temper_)
+    np.testing.assert_allclose(model.fit_.standard_errors(), expected)
+    np.testing.assert_allclose(pickle.loads(pickle.dumps(model)).fit_.standard_errors(), expected)
+    model.save(tmp_path / "model.fsm")
+    np.testing.assert_allclose(fs.load(tmp_path / "model.fsm").fit_.standard_errors(), expected)

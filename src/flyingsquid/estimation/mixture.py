@@ -51,7 +51,6 @@ from flyingsquid.inference.weighted import (
     TableTerm,
     best_class,
     hot_posterior,
-    mix_parts,
     row_sums,
     shares_of,
 )
@@ -187,7 +186,7 @@ class MixtureFit:
             plausible.append(np.where(rows.voted[:, None] > 0, labels.fallback, self.mixture.without_votes))
         if labels.by_tables is not None and self.trust.share > _PLAUSIBLE:
             plausible.append(labels.by_tables)
-        mixed = mix_parts(rows.cast, self.mixture, labels.fallback, labels.by_tables)
+        mixed = hot_posterior(rows.cast, self.mixture, labels.fallback, labels.by_tables)
         return gain_over_majority(mixed, plausible, rows, is_tested=self.is_tested)
 
 
@@ -438,7 +437,7 @@ def _only_class(labels: RowLabels) -> int | None:
         some = hot_posterior(rows.cast[voted[:: _MANY_ROWS // 16]], mixture).argmax(axis=1)
         if (some != some[:1]).any():
             return None
-    mixed = mix_parts(rows.cast, mixture, labels.fallback, labels.by_tables)
+    mixed = hot_posterior(rows.cast, mixture, labels.fallback, labels.by_tables)
     best = mixed[rows.voted > 0].argmax(axis=1)
     return int(best[0]) if len(best) and (best == best[0]).all() else None
 

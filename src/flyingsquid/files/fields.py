@@ -18,8 +18,12 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
+import numpy as np
+from numpy.typing import NDArray
+
 from flyingsquid._values import format_list, format_value
 from flyingsquid.exceptions import ModelFileError
+from flyingsquid.files.state import State
 
 # Counts up to here are exact in floats.
 _LARGEST = 1 << 53
@@ -106,3 +110,26 @@ def check_fields(meta: Any, declared: Mapping[str, Field], what: str = "") -> No
         if not field.test(meta[name]):
             shown = format_value(meta[name])
             raise ModelFileError(f"`{what}{name}` in the file must be {field.must}; got {shown}.")
+
+
+def read_array(
+    state: State,
+    name: str,
+    shape: tuple[int, ...],
+    dtype: str = "float64",
+    *,
+    low: float = -np.inf,
+    high: float = np.inf,
+    may_be_nan: bool = False,
+) -> NDArray[Any]:
+    """Return an array of a state; raise ModelFileError for another shape or type, or values out of range."""
+    array = state.arrays[name]
+    if array.shape != shape or str(array.dtype) != dtype:
+        raise ModelFileError(
+            f"The array {format_value(name)} in the file must have shape {shape} and type {dtype}; got "
+            f"{array.shape} and {array.dtype}."
+        )
+    values = array[~np.isnan(array)] if may_be_nan else array
+    if not (np.isfinite(values).all() and (values >= low).all() and (values <= high).all()):
+        raise ModelFileError(f"The array {format_value(name)} in the file must be in [{low:g}, {high:g}].")
+    return array

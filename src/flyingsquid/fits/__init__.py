@@ -1,7 +1,6 @@
 """Fitted parameters: immutable values with one interface."""
 
-from flyingsquid.fits.assessment import Assessment
-from flyingsquid.fits.base import Fit
+from flyingsquid.fits.base import Assessment, Fit
 from flyingsquid.fits.corrected import CorrectedFit
 from flyingsquid.fits.diagnostics import Diagnostics, Verdict
 from flyingsquid.fits.explanation import Contribution, Explanation, VoteCount

@@ -11,20 +11,16 @@ import numpy as np
 from numpy.typing import NDArray
 
 from flyingsquid.estimation.gold_regression import Estimate, GoldCorrection, GoldEffect
-from flyingsquid.files.fields import BOOLEAN, OBJECT, check_fields, finite, integer, sequence_of
+from flyingsquid.files.fields import BOOLEAN, OBJECT, check_fields, finite, integer, read_array, sequence_of
 from flyingsquid.files.state import State
-from flyingsquid.fits.base import DOUBLE, Array, ItemScores, probabilities_of
+from flyingsquid.fits.base import Array, ItemScores, probabilities_of
 from flyingsquid.fits.diagnostics import Diagnostics, recommend_by_gold
-from flyingsquid.fits.files import read_array
 from flyingsquid.fits.weighted import WeightedFit
-from flyingsquid.inference import Correction, mixture_posterior
+from flyingsquid.inference import Correction
 from flyingsquid.inference.weighted import EVEN_VOTE
 from flyingsquid.moments import Moments
 from flyingsquid.votes.codes import Codes, OneHot
-from flyingsquid.votes.patterns import by_pattern
 
-# Items are corrected in chunks of so many cells.
-_CHUNK_CELLS = 1 << 21
 # Beyond what any fit gives; larger values in a file are refused.
 _LARGEST = 1e3
 _CONFUSION = "confusion_correction"
@@ -81,18 +77,11 @@ class CorrectedFit(WeightedFit):
     def without_votes(self) -> Array:
         return self.correction.without_votes(self.mixture.without_votes)
 
-    def posterior(self, codes: Codes, dtype: np.dtype[Any] = DOUBLE) -> NDArray[Any]:
-        m, n_classes = self.mixture.weights.shape
-        step = max(1, _CHUNK_CELLS // max(m, n_classes))
-
-        def posterior(rows: Codes) -> Array:
-            labels = mixture_posterior(rows, self.mixture)
-            for start in range(0, len(labels), step):
-                part = slice(start, start + step)
-                labels[part, 0] = self.correction.apply(labels[part, 0], OneHot.of(rows[part], n_classes))
-            return labels
-
-        return by_pattern(codes, posterior, n_classes, dtype, self.pattern_tables)
+    def _label_rows(self, codes: Codes) -> Array:
+        labels, n_classes = super()._label_rows(codes), len(self.classes)
+        for items, cast in OneHot.chunks(codes, n_classes):
+            labels[items, 0] = self.correction.apply(labels[items, 0], cast)
+        return labels
 
     def vote_parts(self, codes_row: NDArray[Any], voting: NDArray[np.intp], best: int, second: int) -> Array:
         parts = super().vote_parts(codes_row, voting, best, second)

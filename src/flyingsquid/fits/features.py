@@ -11,9 +11,8 @@ from numpy.typing import NDArray
 
 from flyingsquid.estimation.features import FeatureEffect, fit_features
 from flyingsquid.exceptions import IncompatibleError, ModelFileError
-from flyingsquid.files.fields import OBJECT, check_fields, finite, integer
+from flyingsquid.files.fields import OBJECT, check_fields, finite, integer, read_array
 from flyingsquid.files.state import State
-from flyingsquid.fits.files import read_array
 from flyingsquid.inference.features import FeatureWeights, Learner
 from flyingsquid.votes.codes import Codes, keep_sources
 from flyingsquid.votes.feature_items import FeatureItems

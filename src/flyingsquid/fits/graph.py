@@ -15,7 +15,7 @@ from flyingsquid.estimation.drawing import draw_items
 from flyingsquid.estimation.transition import effective_row, persistence_of_errors
 from flyingsquid.estimation.units import UnitTable
 from flyingsquid.exceptions import ModelFileError
-from flyingsquid.files.fields import BOOLEAN, check_fields, finite
+from flyingsquid.files.fields import BOOLEAN, check_fields, finite, read_array
 from flyingsquid.files.state import State
 from flyingsquid.fits.base import DOUBLE, Array, Fit, read_common
 from flyingsquid.fits.diagnostics import (
@@ -26,17 +26,19 @@ from flyingsquid.fits.diagnostics import (
     recommend,
 )
 from flyingsquid.fits.explanation import Contribution, contributions_of
-from flyingsquid.fits.files import flatten_tables, read_array, read_task_tables, read_units
 from flyingsquid.graph import DependencyGraph
 from flyingsquid.inference import Emissions, max_product, sum_product, vote_shares, with_own_evidence
 from flyingsquid.moments import Moments
 from flyingsquid.moments.confusion import LEAST_PROBABILITY
+from flyingsquid.moments.files import cut_tables
 from flyingsquid.votes.codes import Codes
 from flyingsquid.votes.patterns import by_pattern
 
 _DRAWN_CELLS, _MOST_ITEMS = 1 << 20, 20_000
 # Pairs of tasks that were moved by more than this contradicted each other.
 _CONTRADICTORY = 0.01
+# Margins of tables that were fitted iteratively agree up to this.
+_MARGIN_ERROR = 1e-4
 # Log odds this small are rounding.
 _ROUNDING = 1e-9
 
@@ -173,8 +175,8 @@ class GraphFit(Fit):
         }
         shape = (len(self.graph.task_edges), _excess_width(self.graph))
         arrays = {
-            "unit_tables": flatten_tables([unit.table for unit in self.units]),
-            "task_tables": flatten_tables(self.clique_tables),
+            "unit_tables": _flatten_tables([unit.table for unit in self.units]),
+            "task_tables": _flatten_tables(self.clique_tables),
             "edge_excess": np.array(self.edge_excess, np.float64).reshape(shape),
         }
         return meta, arrays
@@ -192,8 +194,8 @@ class GraphFit(Fit):
             **common,
             graph=graph,
             temper=float(meta["temper"]),
-            units=read_units(state.arrays["unit_tables"], graph, moments.n_classes),
-            clique_tables=read_task_tables(state.arrays["task_tables"], graph, common["class_balance"]),
+            units=_read_units(state.arrays["unit_tables"], graph, moments.n_classes),
+            clique_tables=_read_task_tables(state.arrays["task_tables"], graph, common["class_balance"]),
             silence_counts=meta["silence_counts"],
             edge_excess=tuple(np.asarray(row) for row in excess),
             mismatch=float(meta["mismatch"]),
@@ -301,3 +303,51 @@ def edge_tables(graph: DependencyGraph, clique_tables: tuple[Array, ...]) -> Arr
 def _excess_width(graph: DependencyGraph) -> int:
     """Return the number of sources per task if the excess is known, else 0."""
     return 0 if graph.stacked_shape is None or not graph.task_edges else graph.stacked_shape[1]
+
+
+# ---------------------------------------------------------------------- files
+
+
+def _flatten_tables(tables: Sequence[Array]) -> Array:
+    """Return tables as one flat array; their shapes follow from the graph."""
+    return np.concatenate([np.zeros(0), *(table.ravel() for table in tables)])
+
+
+def _read_units(flat: NDArray[Any], graph: DependencyGraph, n_classes: int) -> tuple[UnitTable, ...]:
+    """Return the tables of dependent sources; raise an error for those that are not probabilities."""
+    cliques = [clique for tree in graph._units for clique in tree.cliques]
+    separators = [separator for tree in graph._units for separator in tree.separators]
+    tables = cut_tables(flat, [(n_classes, (n_classes + 1) ** len(clique)) for clique in cliques])
+    if not all(np.abs(table.sum(axis=1) - 1).max() < 1e-6 and (table >= 0).all() for table in tables):
+        raise ModelFileError("The tables of dependent sources in the file must be probabilities.")
+    return tuple(UnitTable(*unit) for unit in zip(cliques, separators, tables, strict=True))
+
+
+def _read_task_tables(flat: NDArray[Any], graph: DependencyGraph, balance: Array) -> tuple[Array, ...]:
+    """Return the tables of tasks; they must agree with each other and with ``balance``, shape (D, K)."""
+    tables = cut_tables(flat, [(balance.shape[1],) * len(clique) for clique in graph._task_tree.cliques])
+    sums_to_1 = all(abs(table.sum() - 1) < 1e-6 and bool((table > 0).all()) for table in tables)
+    if not sums_to_1 or not _agree(tables, graph, balance):
+        raise ModelFileError(
+            "The tables of tasks in the file must be probabilities that agree with each other."
+        )
+    return tuple(tables)
+
+
+def _agree(tables: Sequence[Array], graph: DependencyGraph, balance: Array) -> bool:
+    """Return whether cliques of tasks agree with the class balance, and on the tasks that they share."""
+    tree = graph._task_tree
+    for clique, parent, shared, table in zip(
+        tree.cliques, tree.parents, tree.separators, tables, strict=True
+    ):
+        for axis, task in enumerate(clique):
+            others = tuple(a for a in range(len(clique)) if a != axis)
+            if np.abs(table.sum(axis=others) - balance[task]).max() > _MARGIN_ERROR:
+                return False
+        if len(shared) > 1:
+            ours = table.sum(axis=tuple(a for a, task in enumerate(clique) if task not in shared))
+            up = tree.cliques[parent]
+            theirs = tables[parent].sum(axis=tuple(a for a, task in enumerate(up) if task not in shared))
+            if np.abs(ours - theirs).max() > 1e-6:
+                return False
+    return True

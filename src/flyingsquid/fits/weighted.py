@@ -23,7 +23,7 @@ from flyingsquid.estimation.transition import (
     transition_by_agreement,
 )
 from flyingsquid.estimation.trust import p_value_of_chance
-from flyingsquid.files.fields import BOOLEAN, check_fields, finite, optional, sequence_of
+from flyingsquid.files.fields import BOOLEAN, check_fields, finite, optional, read_array, sequence_of
 from flyingsquid.files.state import State
 from flyingsquid.fits.base import (
     DOUBLE,
@@ -45,12 +45,12 @@ from flyingsquid.fits.diagnostics import (
     recommend,
 )
 from flyingsquid.fits.explanation import Contribution, contributions_of
-from flyingsquid.fits.files import read_array
 from flyingsquid.fits.independent import draw_items, gain_on_drawn_items
 from flyingsquid.inference import Mixture, mixture_posterior
 from flyingsquid.inference.weighted import EVEN_VOTE, LEAST_PRIOR, TableTerm, hot_posterior
 from flyingsquid.moments import ConfusionTables, Moments, SequenceMoments
 from flyingsquid.votes.codes import Codes, OneHot
+from flyingsquid.votes.patterns import by_pattern
 from flyingsquid.votes.tallies import has_votes
 
 # Steps along which votes grow in an explanation, how far a vote is moved to see what it adds, and limits for
@@ -138,7 +138,12 @@ class WeightedFit(Fit):
         return {name: value for name, value in super().__getstate__().items() if name != "pattern_tables"}
 
     def posterior(self, codes: Codes, dtype: np.dtype[Any] = DOUBLE) -> NDArray[Any]:
-        return mixture_posterior(codes, self.mixture, dtype, self.pattern_tables)
+        # The table of all rows must not come from a grid: its sums differ in the last bit from those of rows.
+        return by_pattern(codes, self._label_rows, len(self.classes), dtype, self.pattern_tables)
+
+    def _label_rows(self, codes: Codes) -> Array:
+        """Return P(Y = k | votes), shape (n, 1, K)."""
+        return mixture_posterior(codes, self.mixture)[:, None]
 
     def evidence(self, codes: Codes) -> Array:
         return np.asarray(np.log(self.posterior(codes)) - np.log(self.without_votes))
@@ -172,7 +177,7 @@ class WeightedFit(Fit):
     def vote_parts(self, codes_row: NDArray[Any], voting: NDArray[np.intp], best: int, second: int) -> Array:
         """Return the contributions of the sources ``voting`` to the log odds of two classes."""
         codes, mixture = codes_row[voting], self.mixture.of_sources(voting)
-        labels = mixture_posterior(codes[None, :], mixture)[0, 0]
+        labels = mixture_posterior(codes[None, :], mixture)[0]
         log_odds = np.log(labels) - np.log(mixture.without_votes)
         parts = _parts(codes, mixture, best, second)
         # What the steps are short of is spread, so that the sum is exact.

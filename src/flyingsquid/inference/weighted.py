@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
-from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -11,11 +10,9 @@ from scipy.special import expit
 
 from flyingsquid.votes.codes import FEW_CLASSES, Codes, OneHot
 from flyingsquid.votes.grid import PatternGrid
-from flyingsquid.votes.patterns import by_pattern
 from flyingsquid.votes.tallies import class_sums, has_votes
 
 Array = NDArray[np.float64]
-_DOUBLE = np.dtype(np.float64)
 LEAST_PRIOR = 1e-300
 """Probabilities before any vote are kept above this, where their logarithm is finite."""
 EVEN_VOTE = 1.0
@@ -98,46 +95,35 @@ class Mixture:
         )
 
 
-def mixture_posterior(
-    codes: Codes,
+def mixture_posterior(codes: Codes, mixture: Mixture) -> Array:
+    """Return P(Y = k | votes), shape (n, K), for dense (n, m) or sparse codes."""
+    if mixture.is_weights_only:  # sums over codes are faster than those over one-hot votes
+        labels, voted = shares_of(class_sums(codes, mixture.weights), mixture.prior), has_votes(codes)
+        if not voted.all():
+            labels[~voted] = mixture.without_votes
+        return labels
+    labels = np.empty((codes.shape[0], mixture.weights.shape[1]))
+    for items, cast in OneHot.chunks(codes, labels.shape[1]):
+        labels[items] = hot_posterior(cast, mixture)
+    return labels
+
+
+def hot_posterior(
+    cast: OneHot | PatternGrid,
     mixture: Mixture,
-    dtype: np.dtype[Any] = _DOUBLE,
-    tables: dict[np.dtype[Any], NDArray[Any]] | None = None,
-) -> NDArray[Any]:
-    """Return P(Y = k | votes), shape (n, 1, K) with the task in the middle; in ``dtype`` if it is faster.
-
-    ``tables`` are those of :func:`~flyingsquid.votes.patterns.by_pattern`.
-    """
-    n_classes = mixture.weights.shape[1]
-
-    def posterior(rows: Codes) -> Array:
-        if mixture.is_weights_only:
-            answer, voted = shares_of(class_sums(rows, mixture.weights), mixture.prior), has_votes(rows)
-            if not voted.all():
-                answer[~voted] = mixture.without_votes
-            return answer[:, None]
-        answer = np.empty((rows.shape[0], 1, n_classes))
-        for items, cast in OneHot.chunks(rows, n_classes):
-            answer[items, 0] = hot_posterior(cast, mixture)
-        return answer
-
-    # The table of all rows must not come from a grid: its sums differ in the last bit from those of rows.
-    return by_pattern(codes, posterior, n_classes, dtype, tables)
-
-
-def hot_posterior(cast: OneHot | PatternGrid, mixture: Mixture) -> Array:
-    """Return P(Y = k | votes) for one-hot votes, shape (n, K)."""
-    term = mixture.tables
-    by_tables = None if term is None else table_posterior(cast, term, mixture.one_sided)
-    return mix_parts(cast, mixture, fallback_posterior(cast, mixture), by_tables)
-
-
-def mix_parts(
-    cast: OneHot | PatternGrid, mixture: Mixture, fallback: Array, by_tables: Array | None
+    fallback: Array | None = None,
+    by_tables: Array | None = None,
 ) -> Array:
-    """Return P(Y = k | votes) from its parts, :func:`fallback_posterior` and :func:`table_posterior`."""
-    n_votes, answer = cast.totals[:, None], fallback
-    if by_tables is not None:
+    """Return P(Y = k | votes) for one-hot votes, shape (n, K).
+
+    ``fallback`` and ``by_tables`` are its parts, :func:`fallback_posterior` and :func:`table_posterior`, if
+    they have been computed already.
+    """
+    answer = fallback_posterior(cast, mixture) if fallback is None else fallback
+    n_votes = cast.totals[:, None]
+    if mixture.tables is not None:
+        if by_tables is None:
+            by_tables = table_posterior(cast, mixture.tables, mixture.one_sided)
         several = cast @ np.tile(np.where(mixture.one_sided, 0.0, 1.0), cast.n_classes)
         trust = mixture.trust * several[:, None] / np.maximum(n_votes, 1e-12)
         answer = trust * by_tables + (1 - trust) * answer

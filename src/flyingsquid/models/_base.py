@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 from abc import abstractmethod
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, replace
 from typing import Any, Literal, Self, TypeAlias, overload
 
@@ -184,7 +184,7 @@ class VoteReader(Estimator):
 
 
 class VoteEstimator(VoteReader):
-    """Base class of the estimators of single items. Subclasses implement :meth:`_posterior`."""
+    """Base class of the estimators of single items. Subclasses implement :meth:`_label`."""
 
     def for_labeling(self) -> Self:
         """Return a model that labels the same way, to be sent to workers; smaller if possible."""
@@ -256,24 +256,30 @@ class VoteEstimator(VoteReader):
         wanted = read_dtype(dtype if out is None else out.dtype)
         if output != "numpy":
             _, ids = self._read_items(votes, output)
-            answer = self._answer(votes, wanted, out, features)
+            answer = self.predict_proba(votes, features=features, dtype=wanted, out=out)
             return to_output(answer, output, ids, self.classes_.tolist())
-        if isinstance(votes, (Votes, np.ndarray)):
-            return self._answer(votes, wanted, out, features)
-        on_cluster = distributed_votes(votes)
-        if on_cluster is not None:
-            _ = self.vote_schema_  # fitted
-            refuse_options(out=out, features=features)
-            return on_cluster.label(self, "predict_proba", {"dtype": wanted})
-        chunks = as_chunks(votes)
-        if chunks is None:
-            return self._answer(votes, wanted, out, features)
-        parts = self._answers(chunks, wanted, features)
-        return parts if out is None else written(parts, out)
+        if not isinstance(votes, (Votes, np.ndarray)):
+            on_cluster = distributed_votes(votes)
+            if on_cluster is not None:
+                _ = self.vote_schema_  # fitted
+                refuse_options(out=out, features=features)
+                return on_cluster.label(self, "predict_proba", {"dtype": wanted})
+            chunks = as_chunks(votes)
+            if chunks is not None:
+                parts = self._label_chunks(chunks, wanted, features)
+                return parts if out is None else written(parts, out)
+        posterior = self._label(votes, features, wanted)[1]
+        answer = (posterior[:, 0, :] if posterior.shape[1] == 1 else posterior).astype(wanted, copy=False)
+        return answer if out is None else written([answer], out)
 
-    def _posterior_with_features(self, votes: Votes, features: Any, ids: list[Any] | None) -> NDArray[Any]:
-        """Return P(Y = k | votes, features), shape (n, 1, K)."""
-        raise OptionError(f"`features` is not supported by {type(self).__name__}.", parameter="features")
+    @abstractmethod
+    def _label(
+        self, votes: Any, features: Any = None, dtype: np.dtype[Any] = DOUBLE
+    ) -> tuple[Votes, NDArray[Any]]:
+        """Read votes in memory; return them with P(Y = k | votes, features), shape (n, D, K).
+
+        The probabilities are in ``dtype`` if that saves work; otherwise in float64.
+        """
 
     def _read_items(self, votes: Any, output: str) -> tuple[Votes, list[Any] | None]:
         """Return votes in memory with their item identifiers."""
@@ -284,20 +290,8 @@ class VoteEstimator(VoteReader):
         read = self.read_votes(votes)
         return read, item_ids(votes, read)
 
-    def _answer(
-        self, votes: Any, dtype: np.dtype[Any], out: NDArray[Any] | None = None, features: Any = None
-    ) -> NDArray[Any]:
-        read = self.read_votes(votes)
-        if features is None:
-            posterior = self._posterior(read, dtype)
-        else:
-            posterior = self._posterior_with_features(read, features, item_ids(votes, read))
-        posterior = posterior[:, 0, :] if posterior.shape[1] == 1 else posterior
-        posterior = posterior.astype(dtype, copy=False)
-        return posterior if out is None else written(iter([posterior]), out)
-
-    def _answers(
-        self, chunks: VoteChunks, dtype: np.dtype[Any], features: Any = None
+    def _label_chunks(
+        self, chunks: VoteChunks, dtype: np.dtype[Any], features: Any
     ) -> Iterator[NDArray[Any]]:
         """Yield one array per chunk, of shape (0, K) for a chunk without rows."""
         shape = np.shape(getattr(self, "class_balance_", self.classes_))
@@ -306,11 +300,11 @@ class VoteEstimator(VoteReader):
             with located(f"chunk {number}"):
                 if is_empty(chunk):
                     answer = np.empty((0, *shape), dtype)
-                elif parts is None:
-                    answer = self._answer(chunk, dtype)
                 else:
-                    read = replace(self.read_votes(chunk), items=None)  # features are in the order of rows
-                    answer = self._answer(read, dtype, features=parts.next(read.n_items))
+                    read, own = self.read_votes(chunk), None
+                    if parts is not None:  # features are in the order of rows
+                        read, own = replace(read, items=None), parts.next(read.n_items)
+                    answer = self.predict_proba(read, features=own, dtype=dtype)
             yield answer
         if parts is not None:
             parts.finish()
@@ -417,11 +411,7 @@ class VoteEstimator(VoteReader):
         >>> round(fs.MajorityVote().fit(votes).score(votes, [1, 1, 1]), 2)
         0.67
         """
-        read = self.read_votes(votes)
-        if features is None:
-            posterior = self._posterior(read)
-        else:
-            posterior = self._posterior_with_features(read, features, item_ids(votes, read))
+        read, posterior = self._label(votes, features)
         n, n_tasks, _ = posterior.shape
         y = join_series(y, item_ids(votes, read, y), n, "y")
         truth = read_task_gold(y, self.vote_schema_.classes, (n, n_tasks), "y").ravel()
@@ -434,10 +424,6 @@ class VoteEstimator(VoteReader):
         if not weights[known].sum() > 0:
             raise VotesError("`sample_weight` must be > 0 for at least one item with a gold label.")
         return float(np.average(expected_credit(posterior[known], truth[known]), weights=weights[known]))
-
-    @abstractmethod
-    def _posterior(self, votes: Votes, dtype: np.dtype[Any] = DOUBLE) -> NDArray[Any]:
-        """Return P(Y = k | votes), shape (n, D, K), in ``dtype`` if that saves work; otherwise in float64."""
 
 
 class BatchEstimator(VoteEstimator):
@@ -548,7 +534,13 @@ def read_dtype(dtype: Any) -> np.dtype[Any]:
     return read
 
 
-def written(parts: Iterator[NDArray[Any]], out: NDArray[Any]) -> NDArray[Any]:
+def refuse_features(features: Any, model: object) -> None:
+    """Raise an error for features, which the model does not support."""
+    if features is not None:
+        raise OptionError(f"`features` is not supported by {type(model).__name__}.", parameter="features")
+
+
+def written(parts: Iterable[NDArray[Any]], out: NDArray[Any]) -> NDArray[Any]:
     """Write the parts to ``out`` in order; it must have exactly as many rows as all parts together."""
     start = 0
     for part in parts:

@@ -102,27 +102,25 @@ class Fitted(FittedParameters):
 
 
 FittedT = TypeVar("FittedT", bound=FittedParameters)
-MomentsT = TypeVar("MomentsT")
+PendingT = TypeVar("PendingT")
 
 
-class FitState(NamedTuple, Generic[FittedT, MomentsT]):
-    """The last fit, and later counts that do not determine the accuracies, with gold labels and features."""
+class FitState(NamedTuple, Generic[FittedT, PendingT]):
+    """The last fit, and later counts that do not determine the accuracies yet."""
 
-    fitted: FittedT | None
-    pending: MomentsT | None
-    pending_gold: GoldItems | None = None
-    pending_features: FeatureItems | None = None
+    fitted: FittedT | None = None
+    pending: PendingT | None = None
 
 
-class FitAttributes(VoteReader, Generic[FittedT, MomentsT]):
+class FitAttributes(VoteReader, Generic[FittedT, PendingT]):
     """Attributes of a fitted model, computed from the fit."""
 
     # Assigned at once, so that an interrupted fit leaves the model as it was.
-    _state: FitState[FittedT, MomentsT]
+    _state: FitState[FittedT, PendingT]
 
     @property
     def _fitted(self) -> FittedT:
-        fitted = getattr(self, "_state", FitState(None, None)).fitted
+        fitted = getattr(self, "_state", FitState()).fitted
         if fitted is None:
             raise self._not_fitted()
         return fitted

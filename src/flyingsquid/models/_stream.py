@@ -11,7 +11,6 @@ from numpy.typing import NDArray
 from flyingsquid._values import format_count, format_value, is_integer, is_null, is_one_of
 from flyingsquid.estimation.balance import resolve_task_balance
 from flyingsquid.exceptions import GraphError, IncompatibleError, OptionError, VotesError
-from flyingsquid.fits.base import Fit
 from flyingsquid.graph import DependencyGraph
 from flyingsquid.inference import smoothed_shares
 from flyingsquid.models._base import VoteSchema
@@ -130,46 +129,40 @@ def further_votes(data: Any, schema: VoteSchema, *, add_classes: bool) -> Votes:
         return as_votes(data, (*classes, *new), tasks, check=False)
 
 
-def all_classes(classes: tuple[Label, ...], votes: Votes, *, add: bool) -> tuple[Label, ...]:
-    """Return the known classes, followed by those that the votes add."""
-    if votes.classes == classes:
-        return classes
-    if not add:
-        require_same("classes", set(votes.classes) | set(classes), set(classes))
-        return classes
-    return (*classes, *(label for label in votes.classes if label not in classes))
-
-
-def all_names(
-    names: tuple[str, ...] | None, n_sources: int, votes: Votes, *, add: bool
-) -> tuple[str, ...] | None:
-    """Return the known names, followed by those that the votes add."""
+def classes_and_names(
+    schema: VoteSchema, votes: Votes, *, add_classes: bool, add_sources: bool
+) -> tuple[tuple[Label, ...], tuple[str, ...] | None]:
+    """Return the classes and names of the stream, each followed by those that the votes add."""
+    classes, names, n_sources = schema.classes, schema.names, len(schema.source_names)
+    if votes.classes != classes:
+        if not add_classes:
+            require_same("classes", set(votes.classes) | set(classes), set(classes))
+        classes = (*classes, *(label for label in votes.classes if label not in classes))
     if names is None or votes.names is None:
         if votes.n_sources != n_sources:
-            hint = " new_sources='add' needs sources with names." if add else ""
+            hint = " new_sources='add' needs sources with names." if add_sources else ""
             raise IncompatibleError(
                 f"`votes` must have the {format_count(n_sources, 'source')} of the stream; got "
                 f"{votes.n_sources}.{hint}"
             )
-        return names
-    if not add:
+    elif not add_sources:
         require_same("sources", set(votes.names), set(names))
-        return names
-    known = set(names)
-    return (*names, *(name for name in votes.names if name not in known))
+    else:
+        known = set(names)
+        names = (*names, *(name for name in votes.names if name not in known))
+    return classes, names
 
 
-def matched_codes(
-    votes: Votes, classes: tuple[Label, ...], names: tuple[str, ...] | None, n_sources: int
-) -> NDArray[Any]:
-    """Return codes of shape (n, n_sources) in the order of the stream; missing sources abstain."""
+def matched_codes(votes: Votes, schema: VoteSchema) -> NDArray[Any]:
+    """Return codes of shape (n, m) in the order of the stream; missing sources abstain."""
+    classes, names = schema.classes, schema.names
     codes: Any = votes.codes
     if votes.classes != classes:
         to = np.array([classes.index(label) for label in votes.classes], smallest_dtype(len(classes)))
         codes = np.where(codes >= 0, to[np.maximum(codes, 0)], codes)
     if names is None or votes.names is None or votes.names == names:
         return np.asarray(codes)
-    full = np.full((len(codes), n_sources), ABSTAIN, smallest_dtype(len(classes)))
+    full = np.full((len(codes), len(names)), ABSTAIN, smallest_dtype(len(classes)))
     position = {name: at for at, name in enumerate(names)}
     full[:, [position[name] for name in votes.names]] = codes
     return full
@@ -239,13 +232,3 @@ def priors_of_tasks(
         return list(balance_now.reshape(-1, n_classes))
     given = resolve_task_balance(class_balance, classes, n_tasks).tasks
     return [each if isinstance(each, np.ndarray) else np.full(n_classes, 1 / n_classes) for each in given]
-
-
-def fitted_posterior(fit: Fit, codes: Any, balance_now: Array | None) -> Array:
-    """Return P(Y = k | votes), shape (n, D, K), for one task with the balance passed with the votes."""
-    posterior = fit.posterior(codes)
-    if balance_now is None or posterior.shape[1] > 1:
-        return posterior
-    # The fit used the mean balance of the window; these votes come with their own.
-    posterior = posterior * (balance_now / fit.class_balance[0])
-    return np.asarray(posterior / posterior.sum(axis=2, keepdims=True))

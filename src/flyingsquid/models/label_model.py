@@ -20,7 +20,7 @@ from flyingsquid.exceptions import (
 )
 from flyingsquid.files.fields import check_fields, integer, one_of
 from flyingsquid.files.state import State
-from flyingsquid.fits.assessment import Assessment
+from flyingsquid.fits.base import Assessment
 from flyingsquid.fits.concerns import concerns_about
 from flyingsquid.fits.explanation import Explanation
 from flyingsquid.fits.summary import summarize_sources
@@ -35,7 +35,7 @@ from flyingsquid.solvers import FitData, Solver
 from flyingsquid.solvers.base import Rows
 from flyingsquid.solvers.data import feature_items, join_gold, read_fit_data
 from flyingsquid.votes import Votes, as_chunks, as_votes
-from flyingsquid.votes.arguments import read_weights
+from flyingsquid.votes.arguments import item_ids, read_weights
 from flyingsquid.votes.codes import Label
 from flyingsquid.votes.decisions import TieBreak, as_label_array
 from flyingsquid.votes.features import Features
@@ -61,7 +61,7 @@ Method: TypeAlias = (
 )
 
 
-class LabelModel(FitAttributes["Fitted", Moments], BatchEstimator):
+class LabelModel(FitAttributes[Fitted, FitData], BatchEstimator):
     """Label model that combines noisy votes into probabilistic labels without gold labels.
 
     It supports one or several tasks, any number of classes, and sources that abstain.
@@ -202,7 +202,7 @@ class LabelModel(FitAttributes["Fitted", Moments], BatchEstimator):
         fit = replace(fitted.fit, assessment=Assessment(), findings=None)
         model: Self = type(self)(**self.get_params(deep=False))
         labeler = Fitted(fit, None, fitted.schema, n_gold=fitted.n_gold)  # type: ignore[arg-type]  # counts stay behind
-        model._state = FitState(labeler, None)
+        model._state = FitState(labeler)
         return model
 
     @validation.hint_arguments
@@ -358,26 +358,27 @@ class LabelModel(FitAttributes["Fitted", Moments], BatchEstimator):
         if features is not None:
             self._refuse_tasks()
         graph = validation.given_graph(self.graph, "partial_fit")
-        fitted, pending, pending_gold, pending_items = getattr(self, "_state", FitState(None, None))
-        before = pending if pending is not None or fitted is None else fitted.moments
+        fitted, pending = getattr(self, "_state", FitState())
+        before: Fitted | FitData | None = fitted if pending is None else pending
         if before is None:
             known = validation.read_classes(self.classes, self.n_classes, votes)
         else:
-            known = before.classes
+            known = before.moments.classes
         stacked = None if graph is None else graph.stacked_shape
         chunk = as_votes(votes, known, stacked, check=before is None)
         if before is not None:
-            chunk = chunk.with_all_sources(before.names).matched_to(before.classes, before.names)
+            names = before.moments.names
+            chunk = chunk.with_all_sources(names).matched_to(before.moments.classes, names)
         weights = None if sample_weight is None else read_weights(sample_weight, chunk.n_items)
         total = Moments.of(chunk, graph, sample_weight=weights)
-        total = total if before is None else before + total
-        labeled, items = pending_gold, pending_items
-        if pending is None and fitted is not None:
-            labeled, items = fitted.gold_items, fitted.feature_items
-            if items is None and fitted.fit.by_features is not None:
-                raise OptionError(
-                    "`partial_fit` needs the features of earlier items, which files do not contain; call fit."
-                )
+        labeled, items = None, None
+        if before is not None:
+            total = before.moments + total
+            labeled, items = before.gold_items, before.feature_items
+        if isinstance(before, Fitted) and items is None and before.fit.by_features is not None:
+            raise OptionError(
+                "`partial_fit` needs the features of earlier items, which files do not contain; call fit."
+            )
         codes = None
         if gold is not None:
             codes = join_gold(gold, votes, chunk, 1 if graph is None else graph.n_tasks)
@@ -398,7 +399,7 @@ class LabelModel(FitAttributes["Fitted", Moments], BatchEstimator):
             self._solve(solver, data)
         except NotIdentifiableError:
             # Apart from the counts of the last fit, which its parameters belong to.
-            self._state = FitState(fitted, total, labeled, items)
+            self._state = FitState(fitted, data)
             raise
 
     def _refuse_tasks(self) -> None:
@@ -420,12 +421,13 @@ class LabelModel(FitAttributes["Fitted", Moments], BatchEstimator):
         general = concerns_about(fit, data.moments, data.votes)
         fit = replace(fit, reason="; ".join(notes), concerns=(*data.concerns, *fit.concerns, *general))
         fitted = Fitted.of(fit, data.moments, data.learned_graph, data.rows)
-        if data.has_gold and data.labeled is not None:
-            fitted = replace(fitted, n_gold=data.labeled.n_labels, gold_items=data.labeled.newest())
+        labeled = data.labeled
+        if labeled is not None:
+            fitted = replace(fitted, n_gold=labeled.n_labels, gold_items=labeled.newest())
         if items is not None:
             fitted = replace(fitted, feature_items=items.sample())
         # One assignment: an interrupted fit leaves the model as it was.
-        self._state = FitState(fitted, None)
+        self._state = FitState(fitted)
 
     # ------------------------------------------------------------------ labels
 
@@ -591,16 +593,19 @@ class LabelModel(FitAttributes["Fitted", Moments], BatchEstimator):
             )
         except ValueError as error:
             raise ModelFileError(str(error)) from error
-        model._state = FitState(replace(fitted, gold_items=items), None)
+        model._state = FitState(replace(fitted, gold_items=items))
         return model
 
-    def _posterior(self, votes: Votes, dtype: np.dtype[Any] = DOUBLE) -> NDArray[Any]:
-        return self._fitted.fit.posterior(votes.codes, dtype)
-
-    def _posterior_with_features(self, votes: Votes, features: Any, ids: list[Any] | None) -> NDArray[Any]:
-        fit = self.fit_
-        adds = fit.feature_log_odds(votes.codes, Features.read(features, votes.n_items, ids))
-        return combine(fit.posterior(votes.codes)[:, 0], adds)[:, None]
+    def _label(
+        self, votes: Any, features: Any = None, dtype: np.dtype[Any] = DOUBLE
+    ) -> tuple[Votes, NDArray[Any]]:
+        fitted = self._fitted  # once, because another thread may fit the model meanwhile
+        read = fitted.schema.read(votes)
+        if features is None:
+            return read, fitted.fit.posterior(read.codes, dtype)
+        of_items = Features.read(features, read.n_items, item_ids(votes, read))
+        adds = fitted.fit.feature_log_odds(read.codes, of_items)
+        return read, combine(fitted.fit.posterior(read.codes)[:, 0], adds)[:, None]
 
     # ------------------------------------------------------------------ fitted attributes
 

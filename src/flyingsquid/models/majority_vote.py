@@ -16,7 +16,7 @@ from flyingsquid.files.vote_files import read_path
 from flyingsquid.fits.explanation import VoteCount, count_item
 from flyingsquid.fits.summary import summarize_tally
 from flyingsquid.inference import vote_shares
-from flyingsquid.models._base import DOUBLE, BatchEstimator, VoteSchema
+from flyingsquid.models._base import DOUBLE, BatchEstimator, VoteSchema, refuse_features
 from flyingsquid.models.validation import require_moments
 from flyingsquid.moments import Moments
 from flyingsquid.votes import REASONS, VoteChunks, Votes, as_chunks, as_votes
@@ -168,8 +168,12 @@ class MajorityVote(BatchEstimator):
             self._counted = VoteSchema(tally.classes, names, tally.source_names), tally
         return self
 
-    def _posterior(self, votes: Votes, dtype: np.dtype[Any] = DOUBLE) -> NDArray[Any]:
-        return vote_shares(votes.codes, votes.n_classes)
+    def _label(
+        self, votes: Any, features: Any = None, dtype: np.dtype[Any] = DOUBLE
+    ) -> tuple[Votes, NDArray[Any]]:
+        refuse_features(features, self)
+        read = self.vote_schema_.read(votes)
+        return read, vote_shares(read.codes, read.n_classes)
 
 
 def _count(votes: Votes, sample_weight: ArrayLike | None) -> SourceTally:

@@ -29,7 +29,7 @@ from flyingsquid.files.state import State, decode_labels, encode_labels
 from flyingsquid.fits.explanation import Explanation
 from flyingsquid.graph import DependencyGraph
 from flyingsquid.models import _stream, validation
-from flyingsquid.models._base import DOUBLE, VoteEstimator, VoteSchema
+from flyingsquid.models._base import DOUBLE, VoteEstimator, VoteSchema, refuse_features
 from flyingsquid.models._estimator import not_fitted
 from flyingsquid.models._fitted import FitAttributes, FitState, Fitted
 from flyingsquid.models._stream_state import LOOKUP_ERRORS, StreamBalances, StreamGold, StreamState
@@ -77,7 +77,7 @@ _FIELDS = {
 }
 
 
-class OnlineLabelModel(FitAttributes[Fitted, Moments], VoteEstimator):
+class OnlineLabelModel(FitAttributes[Fitted, FitData], VoteEstimator):
     """Label model for streams of votes from sources that may drift, without gold labels.
 
     The model counts the votes on recent items, and estimates the parameters from these counts at regular
@@ -215,7 +215,7 @@ class OnlineLabelModel(FitAttributes[Fitted, Moments], VoteEstimator):
         """
         with self._lock:
             codes = self._learn(votes, class_balance, gold)
-            posterior = self._posterior_of(codes)
+            posterior = self._posterior_of(self._stream, codes)
         return posterior[:, 0, :] if posterior.shape[1] == 1 else posterior
 
     def partial_fit(
@@ -261,9 +261,9 @@ class OnlineLabelModel(FitAttributes[Fitted, Moments], VoteEstimator):
             except LOOKUP_ERRORS:
                 pass  # a value that needs a closer look, or an error with a better message below
         with self._lock:
-            schema = self.vote_schema_
-            posterior = self._posterior_of(self.read_votes(self._row(row)).codes)[0]
-        answers = [dict(zip(schema.classes, each.tolist(), strict=True)) for each in posterior]
+            stream = self._learned
+            posterior = self._posterior_of(stream, self.read_votes(self._row(row)).codes)[0]
+        answers = [dict(zip(stream.schema.classes, each.tolist(), strict=True)) for each in posterior]
         return answers[0] if len(answers) == 1 else answers
 
     # ------------------------------------------------------------------ fitted attributes
@@ -334,7 +334,7 @@ class OnlineLabelModel(FitAttributes[Fitted, Moments], VoteEstimator):
             signs=self.signs,
             temper=self.temper,
         )
-        model._state = FitState(self._fitted, None)
+        model._state = FitState(self._fitted)
         return model
 
     def summary(self) -> Table:
@@ -400,15 +400,14 @@ class OnlineLabelModel(FitAttributes[Fitted, Moments], VoteEstimator):
         """Return a copy of the state with the sources and classes of a chunk, and the codes of the chunk."""
         if not hasattr(self, "_stream"):
             return self._begin(data)
-        draft, schema, add = replace(self._stream), self._stream.schema, self.new_classes == "add"
-        votes = _stream.further_votes(data, schema, add_classes=add)
-        classes = _stream.all_classes(schema.classes, votes, add=add)
-        n_sources = len(schema.source_names)
-        names = _stream.all_names(schema.names, n_sources, votes, add=self.new_sources == "add")
+        draft, schema, add_classes = replace(self._stream), self._stream.schema, self.new_classes == "add"
+        votes = _stream.further_votes(data, schema, add_classes=add_classes)
+        classes, names = _stream.classes_and_names(
+            schema, votes, add_classes=add_classes, add_sources=self.new_sources == "add"
+        )
         if classes != schema.classes or names != schema.names:
             self._widen(draft, classes, names)
-        schema = draft.schema
-        return draft, _stream.matched_codes(votes, schema.classes, schema.names, len(schema.source_names))
+        return draft, _stream.matched_codes(votes, draft.schema)
 
     def _begin(self, data: Any) -> tuple[StreamState, NDArray[Any]]:
         solver = self._validate()
@@ -544,35 +543,35 @@ class OnlineLabelModel(FitAttributes[Fitted, Moments], VoteEstimator):
         schema = self.vote_schema_
         if unknown_sources != "error":
             votes = super().read_votes(votes, unknown_sources=unknown_sources)
-        n_sources = len(schema.source_names)
         read = _stream.further_votes(votes, schema, add_classes=False)
-        _stream.all_classes(schema.classes, read, add=False)
-        names = _stream.all_names(schema.names, n_sources, read, add=self.new_sources == "add")
+        add_sources = self.new_sources == "add"  # then sources of the stream may be missing
+        _, names = _stream.classes_and_names(schema, read, add_classes=False, add_sources=add_sources)
         if names != schema.names:
-            _stream.all_names(
-                schema.names, n_sources, read, add=False
-            )  # raises, and names the unknown source
-        codes = _stream.matched_codes(read, schema.classes, schema.names, n_sources)
-        return Votes(codes, schema.classes, schema.names)
+            _stream.classes_and_names(schema, read, add_classes=False, add_sources=False)  # raises an error
+        return Votes(_stream.matched_codes(read, schema), schema.classes, schema.names)
 
-    def _answer(
-        self, votes: Any, dtype: np.dtype[Any], out: NDArray[Any] | None = None, features: Any = None
-    ) -> NDArray[Any]:
+    def _label(
+        self, votes: Any, features: Any = None, dtype: np.dtype[Any] = DOUBLE
+    ) -> tuple[Votes, NDArray[Any]]:
+        refuse_features(features, self)
         with self._lock:  # sources and classes may be added between reading and labeling
-            return super()._answer(votes, dtype, out, features)
+            read = self.read_votes(votes)
+            return read, self._posterior_of(self._learned, read.codes)
 
-    def _posterior(self, votes: Votes, dtype: np.dtype[Any] = DOUBLE) -> NDArray[Any]:
-        return self._posterior_of(votes.codes)
-
-    def _posterior_of(self, codes: Any) -> Array:
+    def _posterior_of(self, stream: StreamState, codes: Any) -> Array:
         """Return P(Y = k | votes), shape (n, D, K), for codes in the order of the stream."""
-        stream = self._learned
         now = stream.balances.now
-        if stream.fitted is not None:
-            return _stream.fitted_posterior(stream.fitted.fit, codes, now)
-        n_tasks = 1 if self.graph is None else self.graph.n_tasks
-        priors = _stream.priors_of_tasks(self.class_balance, now, stream.schema.classes, n_tasks)
-        return _stream.shares_before_a_fit(codes, self.graph, priors)
+        if stream.fitted is None:
+            n_tasks = 1 if self.graph is None else self.graph.n_tasks
+            priors = _stream.priors_of_tasks(self.class_balance, now, stream.schema.classes, n_tasks)
+            return _stream.shares_before_a_fit(codes, self.graph, priors)
+        fit = stream.fitted.fit
+        posterior = fit.posterior(codes)
+        if now is None or posterior.shape[1] > 1:
+            return posterior
+        # The fit used the mean balance of the window; these votes come with their own.
+        posterior = posterior * (now / fit.class_balance[0])
+        return np.asarray(posterior / posterior.sum(axis=2, keepdims=True))
 
     # ------------------------------------------------------------------ files
 

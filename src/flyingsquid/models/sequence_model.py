@@ -24,10 +24,9 @@ from flyingsquid.exceptions import (
     OptionError,
     VotesError,
 )
-from flyingsquid.files.fields import OBJECT, check_fields, finite, integer
+from flyingsquid.files.fields import OBJECT, check_fields, finite, integer, read_array
 from flyingsquid.files.state import State
-from flyingsquid.fits.base import Fit
-from flyingsquid.fits.files import read_array
+from flyingsquid.fits.base import Fit, RowEvidence
 from flyingsquid.fits.sequences import SequenceDiagnostics, diagnose_sequences, summarize_sequences
 from flyingsquid.inference import combine_rows, forward_backward, viterbi
 from flyingsquid.models import validation
@@ -51,6 +50,8 @@ from flyingsquid.votes.arguments import read_gold, read_lengths
 from flyingsquid.votes.decisions import TieBreak, decide, expected_credit, is_tied, winners
 from flyingsquid.votes.grid import CountedRows
 
+# The margins of a transition agree up to this: rescaling them converges slowly if classes rarely change.
+_STATIONARY = 1e-3
 _FIELDS = {
     "options": OBJECT,
     "counts": OBJECT,
@@ -199,7 +200,7 @@ class SequenceLabelModel(FitAttributes["FittedSequences", SequenceMoments]):
         """
         with self._lock:
             solver = self._validate()
-            fitted, pending, *_ = getattr(self, "_state", FitState(None, None))
+            fitted, pending = getattr(self, "_state", FitState())
             before = pending if pending is not None or fitted is None else fitted.moments
             known = None if before is None else before.rows.classes
             chunk = as_votes(votes, known, check=before is None)
@@ -219,7 +220,8 @@ class SequenceLabelModel(FitAttributes["FittedSequences", SequenceMoments]):
         The parameters are those of :meth:`fit`. Named sources are matched by name, others by position.
         """
         read, sequences = self._read_sequences(votes, lengths)
-        return self._fitted.posterior(read, sequences)
+        fitted = self._fitted  # once, because another thread may fit the model meanwhile
+        return fitted.posterior(fitted.row_evidence(read), sequences)
 
     def predict(
         self,
@@ -261,7 +263,8 @@ class SequenceLabelModel(FitAttributes["FittedSequences", SequenceMoments]):
             rng = read_tie_generator(tie_break, random_state)
             return decide(self.predict_proba(votes, lengths), self.vote_schema_.classes, tie_break, rng)
         read, sequences = self._read_sequences(votes, lengths)
-        return self.classes_[self._fitted.paths(read, sequences)]
+        fitted = self._fitted  # once, because another thread may fit the model meanwhile
+        return self.classes_[fitted.paths(fitted.row_evidence(read), sequences)]
 
     def fit_predict(self, votes: Any, lengths: Any = None, *, joint: bool = True) -> NDArray[Any]:
         """Fit the model and return a class for each row: ``fit(votes).predict(votes)``.
@@ -317,8 +320,9 @@ class SequenceLabelModel(FitAttributes["FittedSequences", SequenceMoments]):
         if not known.any():
             raise VotesError("`y` must have at least one gold label; got none.")
         fitted = self._fitted  # once, because another thread may fit the model meanwhile
-        posterior = fitted.posterior(read, sequences)[known]
-        right = fitted.paths(read, sequences)[known] == truth[known]
+        evidence = fitted.row_evidence(read)
+        posterior = fitted.posterior(evidence, sequences)[known]
+        right = fitted.paths(evidence, sequences)[known] == truth[known]
         credit = np.where(is_tied(posterior), expected_credit(posterior, truth[known]), right)
         return float(np.mean(credit))
 
@@ -369,8 +373,7 @@ class SequenceLabelModel(FitAttributes["FittedSequences", SequenceMoments]):
     # ------------------------------------------------------------------ internals
 
     def _validate(self) -> Solver:
-        if self.temper is not None:
-            validation.check_temper(self.temper)
+        validation.check_temper(self.temper)
         return validation.check_options(self.method, None, None)
 
     def _request(self) -> dict[str, Any]:
@@ -387,7 +390,7 @@ class SequenceLabelModel(FitAttributes["FittedSequences", SequenceMoments]):
         fit = replace(fit, assessment=fit.assessment.widened(1 / np.sqrt(worth)))
         fitted = FittedSequences(fit, moments, transition, temper, fit.neighbor_share(rows, persistence))
         # One assignment: an interrupted fit leaves the model as it was.
-        self._state = FitState(fitted, None)
+        self._state = FitState(fitted)
 
     def _to_state(self) -> State:
         fitted = self._fitted
@@ -432,8 +435,7 @@ class SequenceLabelModel(FitAttributes["FittedSequences", SequenceMoments]):
                 _read_transition(state, fit, rows.n_sources),
                 float(meta["temper"]),
                 float(meta["neighbor_share"]),
-            ),
-            None,
+            )
         )
         return model
 
@@ -461,32 +463,33 @@ class FittedSequences(FittedParameters):
     temper: float
     neighbor_share: float
 
-    def posterior(self, votes: Votes, lengths: NDArray[np.intp]) -> NDArray[np.float64]:
+    def row_evidence(self, votes: Votes) -> RowEvidence:
+        """Return the evidence of each row."""
+        return self.fit.row_evidence(votes.codes, self.transition.balance)
+
+    def posterior(self, evidence: RowEvidence, lengths: NDArray[np.intp]) -> NDArray[np.float64]:
         """Return P(Y(t) = k | all rows of its sequence), shape (T, K)."""
-        balance = self.transition.balance
-        alone, shared = self.fit.row_evidence(votes.codes, balance)
         return combine_rows(
-            alone,
-            shared,
+            *evidence,
             lengths,
-            balance,
+            self.transition.balance,
             self.transition.matrix,
             temper=self.temper,
             share=self.neighbor_share,
         )
 
-    def paths(self, votes: Votes, lengths: NDArray[np.intp]) -> NDArray[np.intp]:
+    def paths(self, evidence: RowEvidence, lengths: NDArray[np.intp]) -> NDArray[np.intp]:
         """Return the most probable path of each sequence, shape (T,).
 
         The transition between neighboring classes has the exponent ``neighbor_share``.
         """
         if self.neighbor_share == 0:
-            return winners(self.posterior(votes, lengths))
+            return winners(self.posterior(evidence, lengths))
+        alone, shared = evidence
+        of_rows = alone - (1 - self.temper) * shared if self.fit.tempers_paths else alone
         balance = self.transition.balance
-        alone, shared = self.fit.row_evidence(votes.codes, balance)
-        evidence = alone - (1 - self.temper) * shared if self.fit.tempers_paths else alone
         together = (self.transition.joint / np.outer(balance, balance)) ** self.neighbor_share
-        return viterbi(evidence, lengths, np.ones_like(balance), together)
+        return viterbi(of_rows, lengths, np.ones_like(balance), together)
 
     @property
     def counts(self) -> Moments:
@@ -509,7 +512,7 @@ def _read_transition(state: State, fit: Fit, n_sources: int) -> Transition:
     fits = (
         bool((joint > 0).all())
         and abs(joint.sum() - 1) < 1e-9
-        and np.abs(joint.sum(axis=0) - joint.sum(axis=1)).max() < 1e-9
+        and np.abs(joint.sum(axis=0) - joint.sum(axis=1)).max() < _STATIONARY
         and correlation.shape == (2,)
         and str(correlation.dtype) == "float64"
         and not np.isnan(correlation[0])

@@ -61,8 +61,6 @@ def check_options(method: Any, graph: Any, temper: Any) -> Solver:
     solver = get_solver(method)
     if not (graph is None or is_one_of(graph, ("learn",)) or isinstance(graph, DependencyGraph)):
         raise OptionError(f'`graph` must be a DependencyGraph, "learn" or None; got {format_value(graph)}.')
-    if graph is not None and not solver.requires.graph:
-        raise OptionError(f'`graph` is not supported by method="{solver.name}"; leave it out.')
     solver.check_graph(graph)
     if temper is None:
         return solver

@@ -50,11 +50,13 @@ class Auto(Solver):
     )
 
     def solve(self, data: FitData) -> Fit:
-        if data.moments.graph is not None or data.has_signs or data.estimates_balance:
+        if data.needs & {"graph", "signs", "estimated_balance"}:
             return _tables_or_triplets(data)
         if data.votes is not None and data.votes.structure is not None:
             return Panel().solve(data)
-        return solve_corrected(data, self.name) if data.has_gold else solve_mixture(data, self.name)
+        if "gold" in data.needs:
+            return solve_corrected(data, self.name)
+        return solve_mixture(data, self.name)
 
 
 # ---------------------------------------------------------------------- closed forms and tables
@@ -101,7 +103,7 @@ def _tables_on_graph(data: FitData) -> Fit:
     """
     EM().checked_for(data)
     if data.learned_graph is None:
-        start = "em" if data.has_gold else "em_if_dense"  # gold labels take part in the passes
+        start = "em" if "gold" in data.needs else "em_if_dense"  # gold labels take part in the passes
         return _with_passes_noted(solve_tables_on_graph(data, start))
     try:
         return _with_passes_noted(solve_tables_on_graph(data, "decomposition", passes=True))

@@ -16,7 +16,6 @@ from flyingsquid.estimation.balance import TaskBalance, resolve_task_balance
 from flyingsquid.estimation.gold import GoldCounts, ManyGold
 from flyingsquid.exceptions import OptionError
 from flyingsquid.fits.base import Fit
-from flyingsquid.fits.files import units_on
 from flyingsquid.moments import Moments
 from flyingsquid.solvers.structure import LearnedGraph
 from flyingsquid.votes import Votes
@@ -66,6 +65,19 @@ class Requires:
     confusion: bool = True
 
 
+# What the user is told if a solver lacks a capability that the data or the options need.
+_REFUSALS = {
+    "graph": "`graph` is not supported by {name}; leave it out.",
+    "gold": '`gold` is not supported by {name}; leave it out, or use method="auto".',
+    "signs": "`signs` is not supported by {name}; leave it out.",
+    "estimated_balance": 'class_balance="estimate" is not supported by {name}; pass the balance or None.',
+    "confusion": (
+        "{name} does not estimate how sources err on each class, which sequences need; use "
+        'method="auto" or "covariance".'
+    ),
+}
+
+
 @dataclass(frozen=True, eq=False, kw_only=True)
 class FitData:
     """Input of a solver. The same for arrays, chunks, streams and clusters.
@@ -109,7 +121,7 @@ class FitData:
     >>> import flyingsquid as fs
     >>> votes = fs.datasets.load_breast_cancer().votes
     >>> data = fs.solvers.FitData(moments=fs.Moments.of(votes))
-    >>> data.n_classes, data.rows, data.has_gold
+    >>> data.n_classes, data.rows, "gold" in data.needs
     (2, 'none', False)
     """
 
@@ -134,10 +146,18 @@ class FitData:
     def n_classes(self) -> int:
         return self.moments.n_classes
 
-    @property
-    def has_gold(self) -> bool:
-        """True if there are gold labels."""
-        return self.gold is not None or self.gold_items is not None
+    @cached_property
+    def needs(self) -> frozenset[str]:
+        """The names of the capabilities in :class:`Requires` that the data or the options need."""
+        signs, balance = self.signs, self.class_balance
+        needed = {
+            "graph": self.moments.graph is not None,  # a learned graph may have no edges
+            "gold": self.gold is not None or self.gold_items is not None,
+            "signs": not (isinstance(signs, str) and signs == "average"),
+            "estimated_balance": isinstance(balance, str) and balance == "estimate",
+            "confusion": self.use == "sequences",
+        }
+        return frozenset(name for name, is_needed in needed.items() if is_needed)
 
     @cached_property
     def labeled(self) -> GoldItems | None:
@@ -145,14 +165,6 @@ class FitData:
         if self.gold is None or self.votes is None:
             return self.gold_items
         return GoldItems.of(self.votes, self.gold, self.weights)
-
-    @property
-    def estimates_balance(self) -> bool:
-        return isinstance(self.class_balance, str) and self.class_balance == "estimate"
-
-    @property
-    def has_signs(self) -> bool:
-        return not (isinstance(self.signs, str) and self.signs == "average")
 
     @cached_property
     def balance(self) -> TaskBalance:
@@ -185,7 +197,7 @@ class FitData:
                 continue
             sources = self.moments.sources_around(task)
             around = items.votes if graph is None else items.votes.of_sources(sources)
-            counts.append(GoldCounts.of(around, known, items.weights, units_on(self.moments, task)))
+            counts.append(GoldCounts.of(around, known, items.weights, _units_on(self.moments, task)))
         return tuple(counts)
 
     @cached_property
@@ -221,39 +233,27 @@ class Solver(ABC):
 
     def checked_for(self, data: FitData) -> Solver:
         """Return the solver for the data, by default this one; raise OptionError if it is not supported."""
-        requires, name, n_classes = self.requires, f'method="{self.name}"', data.n_classes
-        has_graph = data.moments.graph is not None  # a learned graph may have no edges, or have been left out
-        if n_classes > 2 and requires.classes == "binary":
-            instead = "" if has_graph else f' or fs.solvers.OneVsRest("{self.name}"),'
+        requires, name, classes = self.requires, f'method="{self.name}"', data.moments.classes
+        if len(classes) > 2 and requires.classes == "binary":
+            instead = "" if "graph" in data.needs else f' or fs.solvers.OneVsRest("{self.name}"),'
             raise OptionError(
-                f"{name} supports two classes; got {n_classes}: {format_list(data.moments.classes)}. "
+                f"{name} supports two classes; got {len(classes)}: {format_list(classes)}. "
                 f'Use method="auto",{instead} or Votes.from_classes(..., classes=[a, b]) if only two can '
                 "occur."
             )
-        if has_graph and not requires.graph:
-            raise OptionError(f"`graph` is not supported by {name}; leave it out.")
         if requires.rows == "required" and data.votes is None:
             raise OptionError(
                 f"{name} needs the votes themselves, and only counts are available; call fit(votes)."
             )
-        if not requires.gold and data.has_gold:
-            raise OptionError(f'`gold` is not supported by {name}; leave it out, or use method="auto".')
-        if not requires.signs and data.has_signs:
-            raise OptionError(f"`signs` is not supported by {name}; leave it out.")
-        if not requires.estimated_balance and data.estimates_balance:
-            raise OptionError(
-                f'class_balance="estimate" is not supported by {name}; pass the balance or None.'
-            )
-        if data.use == "sequences" and not requires.confusion:
-            raise OptionError(
-                f"{name} does not estimate how sources err on each class, which sequences need; use "
-                'method="auto" or "covariance".'
-            )
+        for capability, refusal in _REFUSALS.items():
+            if capability in data.needs and not getattr(requires, capability):
+                raise OptionError(refusal.format(name=name))
         return self
 
     def check_graph(self, graph: Any) -> None:
-        """Raise an error for a graph, or None, that the options do not support."""
-        return
+        """Raise an error for a graph, "learn" or None that is not supported, before votes are counted."""
+        if graph is not None and not self.requires.graph:
+            raise OptionError(_REFUSALS["graph"].format(name=f'method="{self.name}"'))
 
     def options(self) -> dict[str, Any]:
         """Return the options as JSON values; solvers among them by name and options."""
@@ -266,6 +266,15 @@ def _plain(value: Any) -> Any:
     if isinstance(value, (list, tuple)):
         return [_plain(each) for each in value]
     return value.item() if isinstance(value, np.generic) else value
+
+
+def _units_on(moments: Moments, task: int) -> list[tuple[int, ...]]:
+    """Return the units of dependent sources of a task, as positions among the sources around the task."""
+    graph, around = moments.graph, moments.sources_around(task)
+    if graph is None:
+        return []
+    units = [unit for tree in graph._units for unit in tree.cliques if graph.source_task[unit[0]] == task]
+    return [tuple(around.index(source) for source in unit) for unit in units]
 
 
 def read_signs(signs: Any, names: tuple[str, ...]) -> dict[int, int]:

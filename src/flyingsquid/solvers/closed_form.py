@@ -40,8 +40,7 @@ from flyingsquid.estimation.shares import NORMAL_95
 from flyingsquid.estimation.symmetric import SYMMETRIC, Options
 from flyingsquid.estimation.units import LARGEST_SYSTEM
 from flyingsquid.exceptions import GraphError, OptionError
-from flyingsquid.fits.assessment import Assessment
-from flyingsquid.fits.base import Array, Fit
+from flyingsquid.fits.base import Array, Assessment, Fit
 from flyingsquid.fits.diagnostics import (
     Diagnostics,
     accuracy_gain,
@@ -123,6 +122,7 @@ class Triplet(Solver):
         _check_cliques(self.cliques)
 
     def check_graph(self, graph: Any) -> None:
+        super().check_graph(graph)
         _check_linear(self.cliques, graph)
 
     def solve(self, data: FitData) -> Fit:
@@ -171,6 +171,7 @@ class Marginal(Solver):
         _check_cliques(self.cliques)
 
     def check_graph(self, graph: Any) -> None:
+        super().check_graph(graph)
         _check_linear(self.cliques, graph)
 
     def solve(self, data: FitData) -> Fit:
@@ -378,8 +379,6 @@ class ClosedFormAssessment(Assessment):
     moments : Moments
     tasks : BinaryTasks
     options : Options
-    widening : float
-        Factor of the standard errors.
     """
 
     is_recorded: ClassVar[bool] = True
@@ -387,7 +386,6 @@ class ClosedFormAssessment(Assessment):
     moments: Moments
     tasks: BinaryTasks
     options: Options
-    widening: float = 1.0
 
     @cached_property
     def _errors(self) -> Array:
@@ -403,7 +401,7 @@ class ClosedFormAssessment(Assessment):
             )
             for number, task in enumerate(self.tasks.tasks)
         ]
-        return np.asarray(self.widening * self.tasks.gather(errors))
+        return np.asarray(self.tasks.gather(errors))
 
     @cached_property
     def _test(self) -> FitTest | None:
@@ -421,10 +419,7 @@ class ClosedFormAssessment(Assessment):
             errors[:] = np.nan
         return intervals_around(balance, errors)
 
-    def widened(self, factor: float) -> ClosedFormAssessment:
-        return replace(self, widening=factor * self.widening)
-
-    def standard_errors(self, n_sources: int) -> Array:
+    def sampling_errors(self) -> Array:
         return self._errors
 
     def diagnose(self, fit: Fit, moments: Moments) -> Diagnostics:

@@ -95,7 +95,7 @@ class Panel(Solver):
 
     def solve(self, data: FitData) -> Fit:
         plain = solve_panel(data, self)
-        return solve_corrected(data, self.name, plain) if data.has_gold else plain
+        return solve_corrected(data, self.name, plain) if "gold" in data.needs else plain
 
 
 def solve_panel(data: FitData, panel: Panel) -> WeightedFit:

@@ -5,6 +5,7 @@ On a dependency graph, EM starts from three views.
 
 from __future__ import annotations
 
+from copy import copy
 from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import Any, ClassVar
@@ -16,12 +17,10 @@ from flyingsquid._values import format_value
 from flyingsquid.estimation.agreement import PASSES, EMVotes
 from flyingsquid.estimation.confusion import ManyFit, fit_many
 from flyingsquid.estimation.errors import group_errors
-from flyingsquid.estimation.gold import ManyGold
 from flyingsquid.estimation.graph_moments import expected_tables, expected_units
 from flyingsquid.estimation.graph_tables import ManyGraphFit, fit_many_graph, with_task_tables, with_units
 from flyingsquid.exceptions import NotIdentifiableError, OptionError
-from flyingsquid.fits.assessment import Assessment
-from flyingsquid.fits.base import Array, Fit
+from flyingsquid.fits.base import Array, Assessment, Fit
 from flyingsquid.fits.concerns import silent_sources_concern
 from flyingsquid.fits.graph import GraphFit, emissions_from_tables, resolve_temper
 from flyingsquid.fits.independent import IndependentFit
@@ -158,7 +157,7 @@ def solve_tables(
 ) -> IndependentFit:
     """Fit confusion tables of one task; ``name`` is "agreement", "em", "decomposition" or "one_vs_rest"."""
     moments, gold = data.moments, data.gold_counts
-    if data.estimates_balance and data.rows == "distinct":
+    if "estimated_balance" in data.needs and data.rows == "distinct":
         raise OptionError(
             "`class_balance` must be numbers or None for more than two classes if only distinct rows are "
             "available; got 'estimate'. Pass the votes as an array to estimate it."
@@ -177,7 +176,7 @@ def solve_tables(
     assessment = Assessment()
     # Standard errors compare groups of items, which distinct rows do not provide.
     if over is not None and data.rows == "all":
-        assessment = RefitAssessment(moments=moments, found=found, over=over, gold=gold, options=options)
+        assessment = RefitAssessment(moments=moments, found=found, over=over, options=options)
     return IndependentFit(
         classes=moments.classes,
         source_names=moments.source_names,
@@ -204,7 +203,6 @@ class RefitAssessment(Assessment):
     moments: Moments
     found: ManyFit
     over: EMVotes
-    gold: ManyGold | None
     options: dict[str, Any]
 
     @cached_property
@@ -226,11 +224,11 @@ class RefitAssessment(Assessment):
         cast = np.asarray(moments.vote_counts).sum(axis=1)
         return np.where(cast > 1, errors, np.nan)
 
-    def standard_errors(self, n_sources: int) -> Array:
+    def sampling_errors(self) -> Array:
         return self._errors
 
     def __reduce__(self) -> tuple[Any, ...]:
-        return Assessment, (self._errors,)
+        return copy, (Assessment(self._errors, widening=self.widening),)
 
 
 # ---------------------------------------------------------------------- dependency graphs
@@ -255,7 +253,7 @@ def solve_tables_on_graph(data: FitData, start: str, *, passes: bool | None = No
             "available; call fit(votes)."
         )
     passes = start != "decomposition" if passes is None else passes
-    if data.has_gold and not passes:
+    if "gold" in data.needs and not passes:
         raise OptionError(
             '`gold` is not supported by method="decomposition" on a graph with more than two classes; use '
             'method="auto" or "em".'
@@ -275,6 +273,7 @@ def solve_tables_on_graph(data: FitData, start: str, *, passes: bool | None = No
         accuracies=found.accuracies,
         confusion=ConfusionTables.of(found.tables),
         concerns=silent_sources_concern(moments),
+        uses_gold="gold" in data.needs and found.method == EM.name,
         graph=found.graph,
         temper=temper,
         units=found.units,

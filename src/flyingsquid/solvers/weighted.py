@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from copy import copy
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from functools import cached_property
 from typing import Any, ClassVar
 
@@ -21,8 +21,7 @@ from flyingsquid.estimation.mixture import (
 from flyingsquid.estimation.source_estimates import SourceErrors
 from flyingsquid.estimation.tied_em import rows_of
 from flyingsquid.exceptions import NotIdentifiableError
-from flyingsquid.fits.assessment import Assessment
-from flyingsquid.fits.base import Array, Fit
+from flyingsquid.fits.base import Array, Assessment, Fit
 from flyingsquid.fits.concerns import silent_sources_concern
 from flyingsquid.fits.weighted import WeightedFit
 from flyingsquid.moments import Moments
@@ -157,20 +156,17 @@ class MixtureAssessment(Assessment):
     Attributes
     ----------
     found : MixtureFit
-    widening : float
-        Factor of the standard errors.
     """
 
     found: MixtureFit
-    widening: float = 1.0
 
     @cached_property
     def computed(self) -> Assessment:
         """The results, without the votes."""
-        return assessment_of(self.found.errors, self.found.gain).widened(self.widening)
+        return assessment_of(self.found.errors, self.found.gain)
 
-    def standard_errors(self, n_sources: int) -> Array:
-        return self.computed.standard_errors(n_sources)
+    def sampling_errors(self) -> Array | None:
+        return self.computed.errors
 
     def accuracy_reach(self) -> Array | None:
         return self.computed.reach
@@ -181,11 +177,8 @@ class MixtureAssessment(Assessment):
     def gain_over_majority(self) -> Gain | None:
         return self.computed.gain
 
-    def widened(self, factor: float) -> Assessment:
-        return replace(self, widening=factor * self.widening)
-
     def __reduce__(self) -> tuple[Any, ...]:
-        return copy, (self.computed,)
+        return copy, (self.computed.widened(self.widening),)
 
 
 def describe_mixture(found: MixtureFit) -> tuple[str, tuple[str, ...]]:
