@@ -67,9 +67,11 @@ def _with_control(verdicts: list[Verdict], record: Record) -> list[Verdict]:
         what, test = judge(None, killers, record.seconds)
         if what == "survived":
             break
+        killers.remove(test)
+        if judge(None, [test], record.seconds)[0] == "survived":
+            continue  # it fails only after the tests of other mutants
         _say(f"fails without a mutant: {test}")
         verdicts = [("survived", "") if v[1] == test else v for v in verdicts]
-        killers.remove(test)
     return verdicts
 
 
