@@ -2,12 +2,17 @@
 
 from __future__ import annotations
 
+import itertools
+from dataclasses import replace
+
 import numpy as np
 import pytest
 
 import flyingsquid as fs
 from flyingsquid.estimation.replicates import compare_replicates
+from flyingsquid.inference.weighted import Mixture, TableTerm, mixture_posterior
 from flyingsquid.solvers import get_solver, solver_names
+from flyingsquid.solvers.panel import _by_source, _with_weights
 
 EVERY = {"graph", "gold", "signs", "estimated_balance", "confusion"}
 # Classes, whether the votes themselves are used besides their counts, and what else is supported.
@@ -113,3 +118,47 @@ def test_answers_of_one_judge_are_one_source_in_intervals():
     assert np.isnan(two.accuracies_interval_).all()
     four = fs.LabelModel(method="panel").fit(panel([0.9, 0.8, 0.8, 0.7], calls=2))
     assert np.isfinite(four.accuracies_interval_).all()
+
+
+@pytest.mark.parametrize("one_sided", [False, True])
+def test_a_judge_that_repeats_its_answer_counts_as_one_answer(one_sided):
+    """A mixture over sources labels replicates as the mixture over judges labels single answers."""
+    rng = np.random.default_rng(0)
+    mask = np.array([one_sided, False, False])
+
+    def term():
+        logs = np.log(rng.dirichlet([2, 2], (3, 2)))
+        logs[mask] = 0
+        return TableTerm(logs, rng.uniform(0.5, 2, (3, 2)), np.array([0.4, 0.6]))
+
+    mixture = Mixture(
+        weights=rng.uniform(0.5, 2, (3, 2)),
+        one_sided=mask,
+        without_votes=np.array([0.5, 0.5]),
+        tables=term(),
+        trust=0.7,
+        anchored=term(),
+        anchored_share=1e-9,  # its pseudo-vote is relative to the number of answers
+    )
+    rows = np.array(list(itertools.product([-1, 0, 1], repeat=3)), np.int8)
+    answers = fs.Votes.from_panel(np.repeat(rows[:, :, None], 2, axis=2), classes=(0, 1))
+    by_source = _by_source(mixture, answers.structure, share_families=False)
+    found = mixture_posterior(np.asarray(answers.codes), by_source)
+    np.testing.assert_allclose(found, mixture_posterior(rows, mixture), rtol=1e-6)
+    of = answers.structure.judge_of
+    for name in ("tables", "anchored"):
+        judge, source = getattr(mixture, name), getattr(by_source, name)
+        np.testing.assert_allclose(source.logs, judge.logs[of] / 2)
+        np.testing.assert_allclose(source.weights, judge.weights[of] / 2)
+
+
+def test_trust_below_the_prior_is_no_evidence_for_tables_of_a_panel():
+    base = Mixture(
+        weights=np.ones((3, 2)), one_sided=np.zeros(3, bool), without_votes=np.full(2, 0.5), majority=0.2
+    )
+    weights = np.array([2.0, 1.0, 0.5])
+    for trust, expected in ((0.2, 0.0), (0.3, 0.0), (0.65, 0.5), (1.0, 1.0)):
+        found = _with_weights(replace(base, trust=trust), weights, support=0.9)
+        assert found.trust == pytest.approx(expected * 0.8 * 0.9)
+        np.testing.assert_allclose(found.weights, np.repeat(weights[:, None], 2, axis=1))
+        assert (found.majority, found.anchored, found.anchored_share) == (0, None, 0)
