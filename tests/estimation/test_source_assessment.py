@@ -411,3 +411,60 @@ def test_balance_intervals_widen_with_doubt_and_one_sided_votes():
         total = np.hypot(z * 0.01, reach)
         found = balance_intervals(balance, errors, doubt=doubt, trust=trust, one_sided=one_sided)
         np.testing.assert_allclose(found, balance[:, None] + total * np.array([-1, 1]))
+
+
+# ---------------------------------------------------------------------- very many sources or classes
+
+
+@pytest.mark.parametrize("n_classes", [2, 3])
+def test_tables_that_are_not_stored_leave_accuracies_and_the_balance_unchanged(monkeypatch, n_classes):
+    votes = sample(n_classes, n_classes=n_classes)
+    moments, labels, mixture, tables = fitted(votes, 0.0)
+    rows = rows_of(votes, None)
+    every = [
+        estimate_sources(moments, each, mixture, tables, Trust(0.0), None)
+        for each in (RowLabels.of(rows, mixture), labels)
+    ]
+    monkeypatch.setattr(module, "MOST_CELLS", 0)
+    for each, found in zip((RowLabels.of(rows, mixture), labels), every, strict=True):
+        again = estimate_sources(moments, each, mixture, tables, Trust(0.0), None)
+        np.testing.assert_allclose(again.accuracies, found.accuracies, rtol=1e-9)
+        np.testing.assert_allclose(again.balance, found.balance, rtol=1e-9)
+
+
+def test_counts_of_two_classes_need_no_table_of_classes_by_classes(monkeypatch):
+    """A vote that is wrong is for the other class, whatever the other sources vote."""
+    moments, _, mixture, _ = fitted(sample(1), 0.0)
+    stored = estimate_sources(moments, None, mixture, None, Trust(0.0), None)
+    monkeypatch.setattr(module, "MOST_CELLS", 0)
+    found = estimate_sources(moments, None, mixture, None, Trust(0.0), None)
+    np.testing.assert_allclose(found.accuracies, stored.accuracies)
+    np.testing.assert_allclose(found.balance, stored.balance)
+
+
+def test_sources_that_cannot_be_compared_one_by_one_count_as_average_ones(monkeypatch):
+    moments, _, mixture, _ = fitted(sample(1), 0.0)
+    equal = Mixture(
+        weights=np.full((4, 2), 1.3), one_sided=mixture.one_sided, without_votes=mixture.without_votes
+    )
+    one_by_one = module._typical_items(moments, equal)
+    monkeypatch.setattr(module, "MOST_SOURCES", 3)
+    for found, expected in zip(module._typical_items(moments, equal), one_by_one, strict=True):
+        np.testing.assert_allclose(found, expected)
+
+
+def test_errors_of_a_sample_of_rows_are_nearly_those_of_all(monkeypatch):
+    rng = np.random.default_rng(0)
+    y = rng.integers(0, 2, 6_000)
+    codes = np.where(rng.random((6_000, 14)) < 0.7, y[:, None], 1 - y[:, None]).astype(np.int8)
+    votes = Votes.from_classes(codes, classes=[0, 1])
+    moments, rows = Moments.of(votes), rows_of(votes, None)
+    em = RowEM(rows, vote_weights(moments, None), None)
+    tables = em.start()
+    posterior = em.posterior(tables)
+    whole = module._table_errors(rows, posterior, tables)
+    monkeypatch.setattr(module, "_MOST_SCORE_CELLS", 0)  # then 2,000 rows are used
+    part = module._table_errors(rows, posterior, tables)
+    for found, expected in zip(part, whole, strict=True):
+        np.testing.assert_allclose(found, expected, rtol=0.15)
+        assert (found != expected).any()
