@@ -17,6 +17,7 @@ from flyingsquid.estimation.errors import (
     triplet_mean_errors,
 )
 from flyingsquid.estimation.sources import SignedMoments
+from flyingsquid.estimation.symmetric import accuracies_from_balance
 from flyingsquid.estimation.triplets import (
     Pairs,
     all_triplets_mean,
@@ -25,7 +26,7 @@ from flyingsquid.estimation.triplets import (
     strongest_partners,
     strongest_triplet,
 )
-from flyingsquid.exceptions import OptionError
+from flyingsquid.exceptions import NotIdentifiableError, OptionError
 from flyingsquid.moments import Moments
 
 A = np.array([0.7, 0.5, 0.6, 0.4])  # E[λᵢY]
@@ -248,3 +249,54 @@ def test_balances_of_several_tasks():
     for wrong in (np.full((2, 2), 0.3), [[0.5, 0.5, 0.0], [0, 0, 1]], [[0.5, 0.5], [0.0, 0.0]]):
         with pytest.raises(OptionError, match="class_balance"):
             resolve_task_balance(wrong, (0, 1), 2)
+
+
+# ---------------------------------------------------------------------- accuracies from a given balance
+
+
+def signed_votes(n, accuracies, share, seed=0):
+    rng = np.random.default_rng(seed)
+    y = np.where(rng.random(n) < share, 1, -1)
+    votes = np.where(rng.random((n, len(accuracies))) < accuracies, y[:, None], -y[:, None])
+    return SignedMoments.of(Moments.of(np.where(votes > 0, 1, 0)))
+
+
+def test_accuracies_follow_from_mean_votes_and_from_products_with_the_clearest_source():
+    """E[λᵢ] = aᵢE[Y] and E[λᵢλᵣ] = aᵢaᵣ, pooled by their precision; errors of quotients add up."""
+    signed = signed_votes(3_000, [0.9, 0.75, 0.6], 0.8)
+    found, errors = accuracies_from_balance(signed, np.array([0.2, 0.8]), ("a", "b", "c"))
+    mean, n = signed.mean, 3_000
+    noise = np.sqrt((1 - mean**2) / n)
+    reference = int(np.argmax(mean / noise))
+    base, base_error = mean[reference] / 0.6, noise[reference] / 0.6
+    assert found[reference] == pytest.approx(base)
+    assert errors[reference] == pytest.approx(base_error)
+    for i in set(range(3)) - {reference}:
+        product = signed.second[reference, i]
+        product_error = np.sqrt((1 - product**2) / n)
+        by_product = product / base
+        error = np.hypot(product_error / base, by_product * base_error / base)
+        own = noise[i] / 0.6
+        precision = own**-2 + error**-2
+        expected = (mean[i] / 0.6 * own**-2 + by_product * error**-2) / precision
+        assert (found[i], errors[i]) == pytest.approx((expected, precision**-0.5), rel=1e-3)
+    groups = np.full(3, 7)  # dependent sources are not compared
+    alone, alone_errors = accuracies_from_balance(signed, np.array([0.2, 0.8]), ("a", "b", "c"), groups)
+    np.testing.assert_allclose(alone, mean / 0.6)
+    np.testing.assert_allclose(alone_errors, noise / 0.6)
+
+
+def test_a_balance_near_even_and_mean_votes_near_0_determine_nothing():
+    signed = signed_votes(400, [0.9, 0.75], 0.8)
+    noise = np.sqrt((1 - signed.mean**2) / 400)
+    needed = 3 * noise[int(np.argmax(np.abs(signed.mean) / noise))]  # three standard errors
+    for expected, is_refused in ((0.99 * needed, True), (1.01 * needed, False), (0.0, True)):
+        balance = np.array([1 - expected, 1 + expected]) / 2
+        if is_refused:
+            with pytest.raises(NotIdentifiableError, match="E\\[Y\\]"):
+                accuracies_from_balance(signed, balance, ("a", "b"))
+        else:
+            assert np.isfinite(accuracies_from_balance(signed, balance, ("a", "b"))[0]).all()
+    even = SignedMoments.of(Moments.of(np.tile([[0, 0], [1, 1], [0, 1], [1, 0]], (100, 1))))
+    with pytest.raises(NotIdentifiableError, match="mean vote"):
+        accuracies_from_balance(even, np.array([0.2, 0.8]), ("a", "b"))
