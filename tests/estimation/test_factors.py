@@ -198,3 +198,15 @@ def test_factors_are_counted_if_they_exceed_noise_and_a_fifth_of_the_largest(siz
     basis = np.linalg.qr(np.random.default_rng(0).normal(size=(6, 6)))[0]
     found = count_factors(basis @ np.diag(sizes) @ basis.T, np.full((6, 6), 1_000.0))
     assert found == expected
+
+
+def test_votes_are_standardized_by_their_mean_and_deviation():
+    rng = np.random.default_rng(0)
+    y = rng.random(2_000) < 0.3
+    votes = np.where(rng.random((2_000, 6)) < 0.85, y[:, None], ~y[:, None]).astype(int)
+    votes[rng.random(votes.shape) < 0.1] = -1
+    found = fit_factors(fs.Moments.of(votes))
+    for i in range(6):
+        signed = 2 * votes[votes[:, i] >= 0, i] - 1
+        assert found.means[i] == pytest.approx(signed.mean())
+        assert found.scales[i] == pytest.approx(signed.std())

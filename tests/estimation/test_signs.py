@@ -304,3 +304,16 @@ def test_sources_of_other_tasks_do_not_count_in_the_average():
     counted = np.array([True, True, True, False, False])
     found = orient_all([0.3, 0.3, 0.3, 0.9, 0.9], signs=signs, counted=counted)
     assert found.tolist() == [1, 1, 1, -1, -1]
+
+
+def test_items_of_pairs_that_cannot_be_compared_do_not_join_groups():
+    """Two groups share one comparable pair on few items; other pairs of theirs would add items, not votes."""
+    agreement, overlap = np.zeros((4, 4)), np.zeros((4, 4))
+    for i, j in ((0, 1), (2, 3)):
+        agreement[i, j] = agreement[j, i] = overlap[i, j] = overlap[j, i] = 0.5
+    agreement[1, 2] = agreement[2, 1] = overlap[1, 2] = overlap[2, 1] = 0.01
+    comparable = overlap > 0
+    _, joined = relative_signs(agreement, overlap, 500, comparable)
+    assert len(set(joined.tolist())) == 1  # five items, all in agreement: 2.2 standard errors
+    _, apart = relative_signs(agreement, overlap, 300, comparable)
+    assert len(set(apart.tolist())) == 2
