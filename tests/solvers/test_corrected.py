@@ -48,6 +48,7 @@ def test_gold_labels_choose_between_two_factors(factor):
     gold[:60] = truth[:60]
     model = fs.LabelModel().fit(votes, gold=gold)
     assert np.mean(model.predict(votes) == truth) > 0.85
+    assert "gold labels choose among 2 factors" in model.reason_
 
 
 @pytest.mark.parametrize("n_gold", [5, 30, 200])
