@@ -19,8 +19,10 @@ CORE = (
     "graph",
     "moments",
     "kernels",
-    "estimation",
     "inference",
+    "estimation",
+    "fits",
+    "solvers",
     "analysis",
     "models",
 )

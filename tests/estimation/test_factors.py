@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
+from scipy import optimize
 
 import flyingsquid as fs
 from flyingsquid.estimation.factors import (
@@ -138,3 +139,74 @@ def test_votes_that_do_not_determine_factors():
     assert fit_factors(fs.Moments.of(three)) is None
     short = fs.Votes.from_classes(np.random.default_rng(0).integers(0, 2, (8, 8)), classes=(0, 1))
     assert fit_factors(fs.Moments.of(short)) is None
+
+
+# ---------------------------------------------------------------------- definitions
+
+
+def penalized_loss(theta, features, gold, mean, precision, weights):
+    logits = features @ theta
+    loss = weights @ (np.logaddexp(0, logits) - gold * logits)
+    return loss + ((theta - mean) ** 2 * precision).sum() / 2
+
+
+def test_direction_is_the_mode_of_its_posterior_and_left_out_items_have_no_part():
+    """The prior is half a unit along the label-free labels, with deviations 2 and, for the intercept, .5."""
+    rng = np.random.default_rng(0)
+    every, labels = rng.normal(size=(200, 2)) * [1.0, 3.0], rng.random(200)
+    gold, weights = rng.integers(0, 2, 12), rng.uniform(0.5, 2, 12)
+    found = direction_by_gold(every, labels, every[:12], gold, weights)
+    spread = np.sqrt((every**2).mean(axis=0))
+    start = (every / spread).T @ (2 * labels - 1)
+    mean = np.append(0.5 * start / np.linalg.norm(start), 0.0)
+    precision = np.array([1 / 4, 1 / 4, 4.0])
+    features = np.column_stack([every[:12] / spread, np.ones(12)])
+
+    def best(share):
+        arguments = (features, gold, mean, precision, share)
+        return optimize.minimize(penalized_loss, mean, arguments, tol=1e-12).x
+
+    whole = best(weights)
+    np.testing.assert_allclose(found.coefficients, whole[:2] / spread, atol=1e-4)
+    assert found.intercept == pytest.approx(whole[2], abs=1e-4)
+    for i in range(12):
+        without = best(np.where(np.arange(12) == i, 0.0, weights))
+        assert found.left_out[i] == pytest.approx(features[i] @ without, abs=1e-4)
+
+
+def test_informative_items_increase_the_determinant_of_the_information_most():
+    rng = np.random.default_rng(1)
+    scores, labeled = rng.normal(size=(15, 2)), np.arange(15) < 3
+    features = np.column_stack([scores / np.sqrt((scores**2).mean(axis=0)), np.ones(15)])
+    information = np.diag([1 / 4, 1 / 4, 4.0]) + features[:3].T @ features[:3]
+    left, expected = list(range(3, 15)), []
+    for _ in range(4):
+        gains = [np.linalg.det(information + np.outer(features[i], features[i])) for i in left]
+        best = left.pop(int(np.argmax(gains)))
+        information = information + np.outer(features[best], features[best])
+        expected.append(best)
+    assert informative_items(scores, labeled, 4).tolist() == expected
+    assert sorted(informative_items(scores, labeled, 99).tolist()) == list(range(3, 15))
+
+
+@pytest.mark.parametrize(
+    ("sizes", "expected"),
+    [([3, 0.5, 0, 0, 0, 0], 1), ([3, 0.8, 0, 0, 0, 0], 2), ([3, 0.8, 0.8, 0, 0, 0], 2), ([0.01] * 6, 1)],
+)
+def test_factors_are_counted_if_they_exceed_noise_and_a_fifth_of_the_largest(sizes, expected):
+    """The noise of 1,000 items and six sources is .15; six sources determine two factors."""
+    basis = np.linalg.qr(np.random.default_rng(0).normal(size=(6, 6)))[0]
+    found = count_factors(basis @ np.diag(sizes) @ basis.T, np.full((6, 6), 1_000.0))
+    assert found == expected
+
+
+def test_votes_are_standardized_by_their_mean_and_deviation():
+    rng = np.random.default_rng(0)
+    y = rng.random(2_000) < 0.3
+    votes = np.where(rng.random((2_000, 6)) < 0.85, y[:, None], ~y[:, None]).astype(int)
+    votes[rng.random(votes.shape) < 0.1] = -1
+    found = fit_factors(fs.Moments.of(votes))
+    for i in range(6):
+        signed = 2 * votes[votes[:, i] >= 0, i] - 1
+        assert found.means[i] == pytest.approx(signed.mean())
+        assert found.scales[i] == pytest.approx(signed.std())

@@ -5,7 +5,13 @@ import pytest
 
 from flyingsquid.estimation import feature_regression
 from flyingsquid.estimation.feature_regression import Folded, learn
-from flyingsquid.estimation.features import _shares, fit_features, restoring_offsets
+from flyingsquid.estimation.features import (
+    _choose_weight,
+    _shares,
+    _split,
+    fit_features,
+    restoring_offsets,
+)
 from flyingsquid.inference.features import combine, to_evidence, weighted_evidence
 from flyingsquid.votes.features import Features
 
@@ -205,3 +211,117 @@ def test_hostile_columns_do_no_harm():
         adds = weights.log_odds(posterior(votes), (votes >= 0).any(axis=1), Features.read(hostile, 800))
     assert np.isfinite(adds).all()
     assert accuracy(combine(posterior(votes), adds), y) > accuracy(posterior(votes), y) + 0.05
+
+
+# ---------------------------------------------------------------------- definitions
+
+
+def test_columns_are_described_by_weighted_means_and_deviations_of_known_values():
+    X = np.random.default_rng(0).normal(3, 2, (50, 4)) * [1.0, 1e200, 1e-3, 1.0]
+    X[5:15, 0] = np.nan
+    X[:, 3] = 7.0
+    weights = np.random.default_rng(1).integers(0, 3, 50).astype(float)
+    means, scales = feature_regression.column_statistics(Features.read(X, 50), weights)
+    for column in range(3):
+        known = ~np.isnan(X[:, column])
+        mean = np.average(X[known, column], weights=weights[known])
+        assert means[column] == pytest.approx(mean)
+        # Divided first, because squares of huge numbers overflow.
+        unit = np.abs(X[known, column]).max()
+        variance = np.average(((X[known, column] - mean) / unit) ** 2, weights=weights[known])
+        assert scales[column] == pytest.approx(unit * np.sqrt(variance))
+    assert means[3] == pytest.approx(7.0)
+    assert scales[3] > 1e100
+
+
+def test_coefficients_are_those_of_a_ridge_regression_on_the_other_folds():
+    rng = np.random.default_rng(0)
+    X, targets = rng.normal(size=(200, 3)), rng.normal(size=(200, 2)) * 0.1
+    targets += X @ rng.normal(size=(3, 2)) + 1
+    weights = rng.uniform(0, 2, 200)
+    features = Features.read(X, 200)
+    (_, rows, folds), *_ = features.chunks()
+    intercepts, coefficients = Folded.of(features, np.zeros(3), np.ones(3), targets, weights).solve(2)
+    losses, found = [], []
+    for penalty in feature_regression._PENALTIES:
+        loss, of_folds = 0.0, []
+        for fold in range(feature_regression.N_FOLDS):
+            kept, out = folds != fold, folds == fold
+            w = weights[kept] / weights[kept].sum()
+            center, mean = w @ rows[kept], w @ targets[kept]
+            A, b = rows[kept] - center, targets[kept] - mean
+            covariance = A.T @ (A * w[:, None])
+            scale = np.trace(covariance) / 3
+            slope = np.linalg.solve(covariance + penalty * scale * np.eye(3), A.T @ (b * w[:, None]))
+            intercept = mean - center @ slope
+            of_folds.append((intercept, slope))
+            loss += (weights[out, None] * (targets[out] - intercept - rows[out] @ slope) ** 2).sum()
+        losses.append(loss)
+        found.append(of_folds)
+    best = found[int(np.argmin(losses))]
+    np.testing.assert_allclose(intercepts, [one for one, _ in best], atol=1e-8)
+    np.testing.assert_allclose(coefficients, [slope for _, slope in best], atol=1e-8)
+
+
+def gains_of(best, mean, deviation, n):
+    """Gains by weight: n items whose mean gain at the best weight has this mean and deviation."""
+    gains = np.zeros((n, 10))
+    spread = np.where(np.arange(n) % 2, 1.0, -1.0) * deviation
+    gains[:, best] = mean + spread
+    gains[:, best - 1] = 0.5 * (mean + spread)
+    return gains
+
+
+@pytest.mark.parametrize(("z", "weight"), [(2.9, 0.0), (3.1, 0.5)])
+def test_without_gold_labels_the_most_likely_weight_needs_three_standard_errors(z, weight):
+    gains = gains_of(4, 1.0, 10 / z, 100)  # the error of the sum is 10 deviations
+    assert _choose_weight(gains, np.zeros((0, 10))) == (weight, pytest.approx(z))
+
+
+def test_gold_labels_give_the_mean_of_the_posterior_of_the_weight():
+    held_out, gold = gains_of(4, 0.5, 0.1, 100), gains_of(6, 0.3, 0.1, 30)
+    weights = np.array([0.0, 0.125, 0.25, 0.375, 0.5, 0.75, 1.0, 1.5, 2.0, 3.0])
+    logs = 20 / 100 * held_out.sum(axis=0) + gold.sum(axis=0)  # votes count as 20 labels
+    posterior = np.exp(logs - logs.max())
+    found, z = _choose_weight(held_out, gold)
+    assert found == pytest.approx(weights @ posterior / posterior.sum())
+    assert z == pytest.approx(max(10 * 0.5 / 0.1, np.sqrt(30) * 0.3 / 0.1))
+
+
+@pytest.mark.parametrize(("z", "is_used"), [(1.9, False), (2.1, True)])
+def test_gold_labels_alone_need_two_standard_errors(z, is_used):
+    gold = gains_of(6, 1.0, np.sqrt(30) / z, 30)
+    found, found_z = _choose_weight(np.zeros((50, 10)), gold)
+    assert (found > 0) == is_used
+    assert found_z == pytest.approx(z)
+
+
+def test_sources_are_held_out_in_groups_of_similar_size():
+    groups = np.array([0, 0, 1, 2, 3, 4, 5, 6, 7, 8, 9])
+    votes_on = np.array([4.0, 5, 8, 7, 6, 5, 4, 3, 2, 1, 0])
+    masks = _split(votes_on, groups)
+    assert len(masks) == 8
+    together = np.sum(masks, axis=0)
+    assert together.tolist() == [1] * 10 + [0]  # each source with votes once
+    assert any(mask[0] and mask[1] for mask in masks)
+    assert [float(votes_on[mask].sum()) for mask in masks] == [9, 8, 7, 6, 5, 4, 3, 3]
+
+
+def test_the_effect_counts_items_with_features_and_changed_labels():
+    X, votes, _ = make(1_000, signal=2.5, coverage=0.4)
+    X[:50] = np.nan
+    weights, effect = fit(X, votes, n_seen=5_000)
+    has_votes, p = (votes >= 0).any(axis=1), posterior(votes)
+    features = Features.read(X, 1_000)
+    combined = combine(p, weights.log_odds(p, has_votes, features))
+    moved = combined.argmax(axis=1) != p.argmax(axis=1)
+    assert effect.is_used
+    assert effect.n_items == 950
+    assert effect.n_seen == 5_000
+    assert effect.n_changed == (moved & has_votes).sum()
+    assert effect.n_labeled == (~has_votes[50:]).sum()
+    assert fit(X, votes)[1].n_seen == 1_000
+    np.testing.assert_array_equal(combined[:50], p[:50])  # items without features keep their labels
+    assert effect.both_gain > effect.votes_gain
+    np.testing.assert_allclose(combined[has_votes & (np.arange(1_000) >= 50)].mean(axis=0),
+                               p[has_votes & (np.arange(1_000) >= 50)].mean(axis=0), atol=1e-3)  # fmt: skip

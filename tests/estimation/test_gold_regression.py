@@ -1,10 +1,13 @@
 """Regression on gold labels: leave-one-out is right, features do not depend on order, and bounds hold."""
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
+from scipy import stats
 
 from flyingsquid.estimation import gold_regression
-from flyingsquid.estimation.gold_regression import fit_correction
+from flyingsquid.estimation.gold_regression import _effect, _most_active, fit_correction
 from flyingsquid.votes.codes import OneHot
 
 
@@ -140,3 +143,78 @@ def test_very_many_classes_need_no_table_of_classes_by_classes():
     found = fit_correction(wide, OneHot.of(codes, 20_000), y)
     assert found.correction.confusion is None
     np.testing.assert_allclose(found.correction.apply(wide, OneHot.of(codes, 20_000)).sum(axis=1), 1)
+
+
+# ---------------------------------------------------------------------- the reported effect
+
+
+def test_the_effect_is_that_of_cross_validated_labels_on_the_same_items():
+    """Without weights: Wilson intervals of accuracies, and normal intervals of losses."""
+    rng = np.random.default_rng(0)
+    gold = rng.integers(0, 2, 40)
+    before, crossed = rng.normal(size=(2, 40, 2))
+    votes = rng.integers(0, 4, (40, 2)).astype(float)  # some ties
+    effect = _effect(crossed, before, votes, gold, np.ones(40))
+    at = np.arange(40)
+
+    def credit(scores):
+        best = scores == scores.max(axis=1, keepdims=True)
+        return (best / best.sum(axis=1, keepdims=True))[at, gold]
+
+    def losses(logits):
+        return -(logits - np.log(np.exp(logits).sum(axis=1, keepdims=True)))[at, gold]
+
+    for estimate, scores in (
+        (effect.accuracy, crossed), (effect.accuracy_without, before), (effect.majority_accuracy, votes),
+    ):  # fmt: skip
+        assert estimate.value == pytest.approx(credit(scores).mean())
+        p, z = credit(scores).mean(), stats.norm.ppf(0.975)
+        center, reach = (p + z**2 / 80) / (1 + z**2 / 40), z / (1 + z**2 / 40)
+        reach *= np.sqrt(p * (1 - p) / 40 + z**2 / 6400)
+        assert (estimate.low, estimate.high) == pytest.approx((center - reach, center + reach))
+    change = losses(crossed) - losses(before)
+    for estimate, values in (
+        (effect.log_loss, losses(crossed)), (effect.log_loss_without, losses(before)),
+        (effect.log_loss_change, change),
+    ):  # fmt: skip
+        reach = stats.norm.ppf(0.975) * values.std(ddof=1) / np.sqrt(40)
+        expected = (values.mean(), values.mean() - reach, values.mean() + reach)
+        assert (estimate.value, estimate.low, estimate.high) == pytest.approx(expected)
+    gain = credit(crossed) - credit(votes)
+    reach = stats.norm.ppf(0.975) * np.sqrt((((gain - gain.mean()) ** 2).sum() + 1) / 40**2 * 40 / 39)
+    assert effect.gain.value == pytest.approx(gain.mean())
+    assert effect.gain.high - effect.gain.value == pytest.approx(reach)
+
+
+def test_an_item_of_weight_two_counts_twice_in_every_mean():
+    rng = np.random.default_rng(1)
+    gold, share = rng.integers(0, 2, 30), rng.integers(1, 4, 30).astype(float)
+    before, crossed = rng.normal(size=(2, 30, 2))
+    weighted = _effect(crossed, before, np.ones((30, 2)), gold, share)
+    at = np.repeat(np.arange(30), share.astype(int))
+    repeated = _effect(crossed[at], before[at], np.ones((len(at), 2)), gold[at], np.ones(len(at)))
+    for name in ("accuracy", "log_loss", "log_loss_change", "gain", "majority_accuracy"):
+        assert getattr(weighted, name).value == pytest.approx(getattr(repeated, name).value)
+        # Copies of an item are less informative than other items.
+        assert getattr(weighted, name).high >= getattr(repeated, name).high - 1e-9
+
+
+@pytest.mark.parametrize(
+    ("low", "high", "is_enough"),
+    [(-0.5, -0.01, True), (-0.5, 0.01, False), (-0.019, 0.019, True), (-0.021, 0.02, False)],
+)
+def test_labels_are_enough_if_they_help_clearly_or_change_clearly_nothing(low, high, is_enough):
+    rng = np.random.default_rng(0)
+    logits, gold = rng.normal(size=(20, 2)), rng.integers(0, 2, 20)
+    effect = _effect(logits, logits, logits, gold, np.ones(20))
+    changed = replace(effect, log_loss_change=effect.log_loss_change._replace(low=low, high=high))
+    assert changed.is_enough == is_enough
+    assert ("more gold labels are needed" in changed.sentence()) != is_enough
+
+
+@pytest.mark.parametrize(("most", "kept"), [(4, [0, 1, 2, 3]), (3, [0, 1]), (2, [0, 1]), (1, [0]), (0, [])])
+def test_equally_active_sources_are_kept_or_left_out_together(most, kept):
+    codes = np.full((9, 4), -1, np.int8)
+    for source, n_votes in enumerate((9, 7, 4, 4)):
+        codes[:n_votes, source] = 0
+    assert _most_active(OneHot.of(codes, 2), most).tolist() == kept

@@ -153,3 +153,64 @@ def test_accuracies_that_contradict_self_agreement_are_not_supported():
     assert support_of_accuracies(found, np.array([0.6, 0.65, 0.8, 0.9])) == 0
     even = compare_replicates(panel([0.9, 0.9, 0.91, 0.9]))
     assert support_of_accuracies(even, np.array([0.6, 0.65, 0.5, 0.9])) == 1
+
+
+def signal(agreement, chance, n):
+    """Agreement beyond chance, shrunk to chance by four items."""
+    return max((n * agreement + 4 * chance) / (n + 4) - chance, 0) / (1 - chance)
+
+
+@pytest.mark.parametrize("first", [0.88, 0.93, 0.97])
+def test_weights_are_phased_in_by_the_signal_of_the_most_consistent_judge(first):
+    found = compare_replicates(panel([first, 0.8, 0.6]))
+    rho = np.array([signal(a, c, 1000) for a, c in zip(found.swapped, found.chance, strict=True)])
+    share = min(max((rho[0] - 0.7) / 0.2, 0), 1)
+    by_noise = rho / (1 - rho + 0.1)
+    weights, found_share = consistency_weights(found, np.ones(3, bool))
+    assert found_share == pytest.approx(share)
+    np.testing.assert_allclose(weights, 1 - share + share * by_noise / by_noise.mean())
+
+
+def test_a_judge_asked_once_has_half_of_the_equal_weight():
+    votes = panel([0.84, 0.7, 0.6])[:, [0, 1, 2, 3, 4]]  # the last judge was asked in one order
+    weights, share = consistency_weights(compare_replicates(votes), np.ones(3, bool))
+    assert share == 0
+    assert weights.tolist() == [1, 1, 0.5]
+    votes = panel([0.92, 0.7, 0.6])[:, [0, 1, 2, 3, 4]]
+    found = compare_replicates(votes)
+    weights, share = consistency_weights(found, np.ones(3, bool))
+    rho = np.array([signal(a, c, 1000) for a, c in zip(found.swapped[:2], found.chance[:2], strict=True)])
+    by_noise = rho / (1.1 - rho)
+    mean = by_noise.mean()  # the third one has the mean of the others
+    expected = (1 - share) * np.array([1, 1, 0.5]) + share * np.append(by_noise, mean) / mean
+    np.testing.assert_allclose(weights, expected)
+
+
+def test_chance_and_intervals_of_position():
+    answers = np.array([[[0, 1]], [[0, 1]], [[1, 1]], [[0, 0]], [[1, 0]]])
+    found = compare_replicates(fs.Votes.from_panel(answers, classes=[0, 1]))
+    assert found.chance[0] == pytest.approx(0.5**2 + 0.5**2)
+    assert found.swapped[0] == pytest.approx(2 / 5)
+    assert found.position[0] == pytest.approx(1 / 5)  # two for the first position, one for the second
+    reach = 1.959963984540054 * np.sqrt((3 / 5 - (1 / 5) ** 2) / 5)
+    np.testing.assert_allclose(found.position_interval[0], [1 / 5 - reach, 1 / 5 + reach])
+    three = compare_replicates(fs.Votes.from_panel(answers, classes=[0, 1, 2]))
+    assert np.isnan(three.position).all()
+    assert three.bound[0] == pytest.approx(float(accuracy_bound(2 / 5, 3)))
+
+
+def test_support_falls_with_a_negative_correlation_of_skill_and_signal():
+    found = compare_replicates(panel([0.97, 0.9, 0.7, 0.6]))
+    skill = np.sqrt(
+        [
+            signal(a, c, 1000)
+            for a, c in zip(found.swapped / (1 - abs(found.position)), found.chance, strict=True)
+        ]
+    )
+    accuracies = np.array([0.8, 0.6, 0.7, 0.8])
+    correlation = np.corrcoef(skill, accuracies)[0, 1]
+    assert -0.5 < correlation < 0
+    assert support_of_accuracies(found, accuracies) == pytest.approx(1 + correlation / 0.5)
+    assert support_of_accuracies(found, np.full(4, 0.7)) == 1
+    two = compare_replicates(panel([0.97, 0.6]))
+    assert support_of_accuracies(two, np.array([0.6, 0.9])) == 1

@@ -3,14 +3,16 @@
 from __future__ import annotations
 
 import contextlib
+import itertools
 import warnings
 
 import numpy as np
 import pytest
+from scipy import optimize
 
 import flyingsquid as fs
 from flyingsquid.estimation import triplets
-from flyingsquid.estimation.signs import relative_signs, standard_error_of_sum
+from flyingsquid.estimation.signs import orient, relative_signs, standard_error_of_sum
 from flyingsquid.estimation.sources import SignedMoments, comparable_pairs, flag_sources
 from flyingsquid.exceptions import NotIdentifiableError, OptionError
 from tests.support.errors import mentions
@@ -172,3 +174,146 @@ def test_standard_error_of_the_sum_is_calibrated(accuracies, n):
         weights = pairs.comparable / np.maximum(n * pairs.standard_error**2, 0.01)
         errors.append(standard_error_of_sum(estimate, weights, signed.coverage, n))
     assert np.mean(errors) == pytest.approx(np.std(sums), rel=0.2)
+
+
+# ---------------------------------------------------------------------- definitions
+
+
+def best_sum(moments, weights, start):
+    """Σ aᵢ of the weighted least-squares fit of Mᵢⱼ = aᵢaⱼ, by Newton's method on its gradient."""
+
+    def gradient(a):
+        return (weights * (np.outer(a, a) - moments)) @ a
+
+    found = optimize.root(gradient, start, tol=1e-13)
+    return found.x.sum()
+
+
+def test_standard_error_of_the_sum_follows_from_perturbations_of_the_pairs():
+    """Scores aᵢ + Uᵢ with independent U: the first-order change of the sum, and the squares of products."""
+    rng = np.random.default_rng(0)
+    a = np.array([0.7, -0.5, 0.6, 0.4, 0.3])
+    weights = rng.uniform(0.5, 2, (5, 5))
+    weights = (weights + weights.T) * (1 - np.eye(5))
+    variance = a**2 + rng.uniform(0.2, 0.6, 5)
+    spread, n = variance - a**2, 400
+    change = np.zeros((5, 5))
+    for i in range(5):
+        for j in range(i + 1, 5):
+            step = np.zeros((5, 5))
+            step[i, j] = step[j, i] = 1e-5
+            up, down = (best_sum(np.outer(a, a) + sign * step, weights, a) for sign in (1, -1))
+            change[i, j] = change[j, i] = (up - down) / 2e-5
+    linear = sum(spread[i] * (change[i] @ a) ** 2 for i in range(5))
+    products = sum(change[i, j] ** 2 * spread[i] * spread[j] for i in range(5) for j in range(i + 1, 5))
+    found = standard_error_of_sum(a, weights, variance, n)
+    assert found == pytest.approx(np.sqrt((linear + products) / n), rel=1e-4)
+    # Sources without accuracy have no part.
+    padded = standard_error_of_sum(
+        np.append(a, 0.0), np.pad(weights, (0, 1), constant_values=1.0), np.append(variance, 1.0), n
+    )
+    assert padded == pytest.approx(found)
+
+
+@pytest.mark.parametrize("seed", range(5))
+def test_relative_signs_are_the_most_supported_ones(seed):
+    """Among all signs of six sources, by enumeration, if every pair is significant."""
+    rng = np.random.default_rng(seed)
+    truth = rng.choice([-1, 1], 6)
+    agreement = np.outer(truth, truth) * rng.uniform(0.2, 0.5, (6, 6))
+    i, j = rng.choice(6, 2, replace=False)
+    agreement[i, j] *= -1  # one link contradicts the others
+    agreement = np.triu(agreement, 1) + np.triu(agreement, 1).T
+    signs, group = relative_signs(agreement, np.ones((6, 6)), 400, ~np.eye(6, dtype=bool))
+    every = np.array(list(itertools.product([-1, 1], repeat=6)))
+    best = max(s @ agreement @ s for s in every)
+    assert signs @ agreement @ signs == pytest.approx(best)
+    assert not group.any()
+
+
+def test_pairs_that_cannot_be_compared_are_no_evidence():
+    agreement = np.full((4, 4), 0.5)
+    agreement[0, 1] = agreement[1, 0] = -0.9
+    comparable = ~np.eye(4, dtype=bool)
+    comparable[0, 1] = comparable[1, 0] = False
+    signs, group = relative_signs(agreement, np.ones((4, 4)), 400, comparable)
+    assert abs(signs.sum()) == 4
+    comparable[:2, 2:] = comparable[2:, :2] = False
+    _, group = relative_signs(agreement, np.ones((4, 4)), 400, comparable)
+    assert len(set(group.tolist())) == 3
+
+
+def orient_all(magnitudes, **changed):
+    m = len(magnitudes)
+    options = {
+        "signs": np.ones(m), "group": np.zeros(m, int), "identified": np.ones(m, bool), "anchors": {},
+        "standard_error": lambda _: 0.1, "names": tuple("abcdefgh"[:m]), "preference": None, "counted": None,
+    } | changed  # fmt: skip
+    return orient(magnitudes=np.asarray(magnitudes), **options)
+
+
+def test_a_group_is_better_than_random_on_average():
+    signs = np.array([1.0, -1, -1, -1])
+    assert orient_all([0.5, 0.3, 0.3, 0.3], signs=signs).tolist() == [-1, 1, 1, 1]
+    assert orient_all([0.5, 0.1, 0.1, 0.1], signs=signs, standard_error=lambda _: 0.05).tolist() == [
+        1,
+        -1,
+        -1,
+        -1,
+    ]
+    with pytest.raises(NotIdentifiableError):  # .2 is within two standard errors of 0
+        orient_all([0.5, 0.1, 0.1, 0.1], signs=signs, standard_error=lambda _: 0.11)
+    # A group with at most a tenth of all accuracy may stay undetermined.
+    group = np.array([0, 0, 0, 0, 1, 1, 1])
+    small = {"signs": np.array([1.0] * 5 + [-1, 1]), "group": group}
+    assert orient_all([0.5] * 4 + [0.05, 0.1, 0.05], **small).tolist() == [1, 1, 1, 1, 0, 0, 0]
+    with pytest.raises(NotIdentifiableError):
+        orient_all([0.5] * 4 + [0.1, 0.1, 0.1], **small)
+
+
+def test_a_pair_of_sources_is_better_than_random_unless_gold_labels_say_so_clearly():
+    signs, pair = np.array([1.0, -1]), {"identified": np.zeros(2, bool)}
+    assert orient_all([0.5, 0.3], signs=signs, **pair).tolist() == [1, 1]
+    for wish, expected in ((7.9, [1, 1]), (8.0, [1, -1]), (-8.0, [-1, 1])):
+        found = orient_all([0.5, 0.3], signs=signs, preference=lambda _, w=wish: w, **pair)
+        assert found.tolist() == expected
+
+
+@pytest.mark.parametrize(
+    ("wish", "magnitude", "expected"),
+    [(-1.9, 0.5, 1), (-7.9, 0.5, 1), (-8.0, 0.5, -1), (-2.0, 0.05, -1), (2.0, 0.05, 1)],
+)
+def test_gold_labels_decide_an_unclear_average_easily_and_a_clear_one_only_if_overwhelming(
+    wish, magnitude, expected
+):
+    found = orient_all([magnitude] * 3, preference=lambda _: wish)
+    assert found.tolist() == [expected] * 3
+
+
+def test_anchors_are_weighted_by_the_strength_of_their_source():
+    assert orient_all([0.5, 0.4, 0.3], anchors={0: -1}).tolist() == [-1, -1, -1]
+    assert orient_all([0.5, 0.1, 0.3], anchors={0: -1, 1: 1}).tolist() == [-1, 1, -1]
+    assert orient_all([0.1, 0.5, 0.3], anchors={0: -1, 1: 1}).tolist() == [-1, 1, 1]
+    with pytest.raises(NotIdentifiableError):
+        orient_all([0.5, 0.4, 0.3], anchors={0: -1, 1: 1})
+    assert orient_all([0.0, 0.4, 0.3], anchors={0: -1}).tolist() == [-1, -1, -1]
+
+
+def test_sources_of_other_tasks_do_not_count_in_the_average():
+    signs = np.array([1.0, 1, 1, -1, -1])
+    counted = np.array([True, True, True, False, False])
+    found = orient_all([0.3, 0.3, 0.3, 0.9, 0.9], signs=signs, counted=counted)
+    assert found.tolist() == [1, 1, 1, -1, -1]
+
+
+def test_items_of_pairs_that_cannot_be_compared_do_not_join_groups():
+    """Two groups share one comparable pair on few items; other pairs of theirs would add items, not votes."""
+    agreement, overlap = np.zeros((4, 4)), np.zeros((4, 4))
+    for i, j in ((0, 1), (2, 3)):
+        agreement[i, j] = agreement[j, i] = overlap[i, j] = overlap[j, i] = 0.5
+    agreement[1, 2] = agreement[2, 1] = overlap[1, 2] = overlap[2, 1] = 0.01
+    comparable = overlap > 0
+    _, joined = relative_signs(agreement, overlap, 500, comparable)
+    assert len(set(joined.tolist())) == 1  # five items, all in agreement: 2.2 standard errors
+    _, apart = relative_signs(agreement, overlap, 300, comparable)
+    assert len(set(apart.tolist())) == 2

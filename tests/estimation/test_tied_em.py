@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from flyingsquid.estimation.tied_em import PairEM, RowEM, rows_of, tied_tables
+from flyingsquid.estimation.tied_em import PairEM, RowEM, converge, rows_of, tied_tables
 from flyingsquid.estimation.weighted import vote_weights
 from flyingsquid.moments import Moments
 from flyingsquid.votes import Votes
@@ -83,3 +83,199 @@ def test_pairs_start_without_one_sided_sources():
     em = PairEM(moments, weights, np.zeros((4, 4)), None)
     assert weights.one_sided.tolist() == [False, False, False, True]
     assert em.start().balance[0] > 0.6
+
+
+# ---------------------------------------------------------------------- passes, as loops over items
+
+
+def sample(seed=0, n=150, one_sided=False, n_classes=2):
+    """Votes of four sources with abstentions, among them some items without votes."""
+    rng = np.random.default_rng(seed)
+    y = rng.integers(0, n_classes, n)
+    wrong = (y[:, None] + rng.integers(1, n_classes, (n, 4))) % n_classes
+    votes = np.where(rng.random((n, 4)) < [0.9, 0.8, 0.7, 0.6], y[:, None], wrong)
+    votes[rng.random(votes.shape) < 0.3] = -1
+    if one_sided:
+        votes[votes[:, 3] != 1, 3] = -1
+    votes[:5] = -1
+    return votes.astype(np.int8)
+
+
+def start_of(votes, n_classes, balance=None):
+    moments = Moments.of(Votes.from_classes(votes, classes=range(n_classes)))
+    weights = vote_weights(moments, None)
+    return RowEM(rows_of(Votes.from_classes(votes, classes=range(n_classes)), None), weights, balance)
+
+
+def posterior_of_item(row, tables, weights, abstention):
+    """Bayes' theorem; votes of a one-sided source have the likelihood of their shares."""
+    n_classes = len(tables.balance)
+    logs = np.log(tables.balance)
+    for i, v in enumerate(row):
+        if weights.one_sided[i]:
+            continue
+        if v >= 0:
+            logs = logs + np.log(tables.tables[i, :, v])
+        if abstention:
+            voting = tables.coverage[i] if v >= 0 else 1 - tables.coverage[i]
+            logs = logs + abstention * np.log(voting)
+    if weights.one_sided.any():
+        sums = np.full(n_classes, 1 / n_classes)
+        for i, v in enumerate(row):
+            if v >= 0 and weights.one_sided[i]:
+                sums[v] += weights.weights[i, v]
+        logs = logs + np.log(sums / sums.sum())
+    return np.exp(logs - logs.max()) / np.exp(logs - logs.max()).sum(), np.log(np.exp(logs).sum())
+
+
+def pass_by_definition(votes, tables, weights, balance, abstention):
+    """One pass of EM: expected counts, then shrunk shares."""
+    (n, m), n_classes = votes.shape, len(tables.balance)
+    expected, mass, items = np.zeros((m, n_classes, n_classes)), np.zeros(n_classes), np.zeros(n_classes)
+    for row in votes:
+        posterior, _ = posterior_of_item(row, tables, weights, abstention)
+        items += posterior
+        mass += posterior * (1.0 if (row >= 0).any() else abstention)
+        for i, v in enumerate(row):
+            if v >= 0:
+                expected[i, :, v] += posterior
+    coverage = None
+    if abstention:
+        voted = expected.sum(axis=2)
+        overall = voted.sum(axis=1, keepdims=True) / n
+        coverage = np.clip((voted + 100 * overall) / (items + 100), 1e-4, 1 - 1e-4)
+    if weights.one_sided.any():
+        expected[weights.one_sided] = 0
+    found = (mass + 20 / n_classes) / (mass.sum() + 20) if balance is None else balance
+    return shrunk(expected, 100.0), found, coverage
+
+
+@pytest.mark.parametrize("n_classes", [2, 3])
+@pytest.mark.parametrize("one_sided", [False, True])
+@pytest.mark.parametrize("abstention", [0.0, 0.6])
+@pytest.mark.parametrize("balance", [None, 0.7])
+def test_a_pass_is_that_of_a_loop_over_items(n_classes, one_sided, abstention, balance):
+    votes = sample(n_classes, one_sided=one_sided, n_classes=n_classes)
+    given = (
+        None if balance is None else np.array([balance, *[(1 - balance) / (n_classes - 1)] * (n_classes - 1)])
+    )
+    em = start_of(votes, n_classes, given)
+    assert em.weights.one_sided.any() == one_sided
+    tables = em.start()
+    if abstention:
+        tables = tables._replace(coverage=np.random.default_rng(1).uniform(0.3, 0.9, (4, n_classes)))
+    found = em.passes(abstention)(tables)
+    expected = pass_by_definition(votes, tables, em.weights, given, abstention)
+    np.testing.assert_allclose(found.tables, expected[0], rtol=1e-9)
+    np.testing.assert_allclose(found.balance, expected[1], rtol=1e-9)
+    if abstention:
+        np.testing.assert_allclose(found.coverage, expected[2], rtol=1e-9)
+    else:
+        assert found.coverage is None
+
+
+@pytest.mark.parametrize("n_classes", [2, 3])
+def test_moved_share_and_likelihood_gain_are_means_over_items_with_votes(n_classes):
+    votes = sample(7, one_sided=True, n_classes=n_classes)
+    em = start_of(votes, n_classes)
+    tables = em.anchored()
+    by_votes = [np.full(n_classes, 1 / n_classes) for _ in votes]
+    for row, sums in zip(votes, by_votes, strict=True):
+        for i, v in enumerate(row):
+            if v >= 0:
+                sums[v] += em.weights.weights[i, v]
+    hard = np.array([(sums >= sums.max() - 1e-9) / (sums >= sums.max() - 1e-9).sum() for sums in by_votes])
+    expected = np.zeros((4, n_classes, n_classes))
+    voted = (votes >= 0).any(axis=1)
+    for row, label in zip(votes, hard, strict=True):
+        for i, v in enumerate(row):
+            if v >= 0 and not em.weights.one_sided[i]:
+                expected[i, :, v] += label
+    mass = hard[voted].sum(axis=0) + 20 / n_classes
+    unmoved = tables._replace(tables=shrunk(expected, 10.0), balance=mass / mass.sum())
+    moved, gain = np.zeros(n_classes), 0.0
+    for row, label in zip(votes[voted], hard[voted], strict=True):
+        posterior, likelihood = posterior_of_item(row, tables, em.weights, 0.0)
+        moved += (posterior >= posterior.max() - 1e-9) - label
+        gain += likelihood - posterior_of_item(row, unmoved, em.weights, 0.0)[1]
+    assert em.moved_share(tables) == pytest.approx(np.abs(moved).sum() / 2 / voted.sum())
+    assert em.likelihood_gain(tables) == pytest.approx(gain / voted.sum())
+
+
+def test_anchored_labels_keep_a_tenth_of_the_weighted_votes():
+    votes = sample(3, one_sided=True)
+    em = start_of(votes, 2)
+    labels = em.by_votes
+    for number in range(10):
+        if number:
+            labels = 0.9 * em.posterior(tables) + 0.1 * em.by_votes  # noqa: F821
+        tables = em._maximize(em._count(labels), 10.0)
+    np.testing.assert_allclose(em.anchored().tables, tables.tables, rtol=1e-12)
+
+
+@pytest.mark.parametrize("n_classes", [2, 3])
+@pytest.mark.parametrize("abstention", [0.0, 0.6])
+def test_a_pass_on_pairs_is_that_of_a_loop_over_pairs_of_answers(n_classes, abstention):
+    """Every pair of sources labels its item by its two answers; a source counts as often as it votes."""
+    votes = sample(5, n_classes=n_classes)
+    moments = Moments.of(Votes.from_classes(votes, classes=range(n_classes)))
+    weights = vote_weights(moments, None)
+    shared = np.zeros((4, 4))
+    shared[0, 1] = shared[1, 0] = 0.5
+    em = PairEM(moments, weights, shared, None)
+    tables = em.start()
+    rng = np.random.default_rng(2)
+    if abstention:
+        tables = tables._replace(coverage=rng.uniform(0.3, 0.9, (4, n_classes)))
+    answers, met = np.zeros((4, n_classes, n_classes + 1)), np.zeros((4, n_classes + 1))
+    for row in votes:
+        for i in range(4):
+            for j in range(4):
+                silent = (row[i] < 0) or (row[j] < 0)
+                counted = 0.0 if i == j else (1 - shared[i, j]) * (abstention if silent else 1.0)
+                if not counted:
+                    continue
+                likelihood = tables.balance.copy()
+                for at in (i, j):
+                    voting = np.ones(n_classes) if tables.coverage is None else tables.coverage[at]
+                    if row[at] >= 0:
+                        likelihood *= tables.tables[at, :, row[at]] * voting**abstention
+                    else:
+                        likelihood *= (1 - voting) ** abstention
+                answers[i, :, row[i]] += counted * likelihood / likelihood.sum()  # no vote is last
+                met[i, row[i]] += counted
+    cast = np.array([[(votes[:, i] == v).sum() for v in [*range(n_classes), -1]] for i in range(4)])
+    answers *= np.divide(cast, met, out=np.zeros_like(met), where=met > 0)[:, None]
+    found = em.passes(abstention)(tables) if abstention else em.passes()(tables)
+    np.testing.assert_allclose(found.tables, shrunk(answers[:, :, :-1], 100.0), rtol=1e-9)
+    n_items = (cast if abstention else cast[:, :-1]).sum() / 4
+    mass = n_items * answers.sum(axis=(0, 2)) / answers.sum() + 20 / n_classes
+    np.testing.assert_allclose(found.balance, mass / mass.sum(), rtol=1e-9)
+    if abstention:
+        voted, items = answers[:, :, :-1].sum(axis=2), answers.sum(axis=2)
+        overall = voted.sum(axis=1, keepdims=True) / items.sum(axis=1, keepdims=True)
+        np.testing.assert_allclose(found.coverage, (voted + 100 * overall) / (items + 100), rtol=1e-9)
+
+
+@pytest.mark.parametrize("abstention", [0.0, 0.5])
+def test_acceleration_finds_the_fixed_point(abstention):
+    em = start_of(sample(9, n=400), 2)
+    step = em.passes(abstention)
+    plain = step(em.start())
+    found = converge(step, plain)
+    for _ in range(400):
+        plain = step(plain)
+    np.testing.assert_allclose(found.flat(), plain.flat(), atol=2e-3)
+    np.testing.assert_allclose(step(found).flat(), found.flat(), atol=1e-5)
+    np.testing.assert_allclose(found.tables.sum(axis=2), 1)
+    assert found.balance.sum() == pytest.approx(1)
+
+
+def test_rows_count_items_with_and_without_votes():
+    votes = sample(1, n=60)
+    weights = np.random.default_rng(0).uniform(0.5, 2, 60)
+    rows = rows_of(Votes.from_classes(votes, classes=[0, 1]), weights)
+    assert rows.n_items == pytest.approx(weights.sum())
+    assert rows.n_voted == pytest.approx(weights[(votes >= 0).any(axis=1)].sum())
+    cast = [[weights[votes[:, i] == k].sum() for k in (0, 1)] for i in range(4)]
+    np.testing.assert_allclose(rows.votes, cast)

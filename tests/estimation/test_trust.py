@@ -2,13 +2,19 @@
 
 import numpy as np
 import pytest
+from scipy import stats
 
+from flyingsquid.estimation.dependence import Dependence
 from flyingsquid.estimation.tied_em import Tables
 from flyingsquid.estimation.trust import (
+    Trust,
+    _evidence_against,
     evidence_against_abstention,
     p_value_of_chance,
     probability_adequate,
     share_determined,
+    shares_of_pairs,
+    trust_in_tables,
 )
 from flyingsquid.estimation.weighted import vote_weights
 from flyingsquid.moments import Moments
@@ -95,3 +101,154 @@ class TestAbstention:
         votes, _ = simulate(np.random.default_rng(4), 500, [0.8] * n_sources, coverage=coverage)
         moments = Moments.of(votes)
         assert evidence_against_abstention(moments, vote_weights(moments, None)) is None
+
+
+# ---------------------------------------------------------------------- Bayes factors by integration
+
+
+def normal(value, variance):
+    return np.exp(-(value**2) / variance / 2) / np.sqrt(2 * np.pi * variance)
+
+
+@pytest.mark.parametrize("mean", [-0.05, 0.0, 0.01, 0.2])
+@pytest.mark.parametrize("per_item", [1.5, 5.0, 200.0])
+def test_evidence_of_the_mean_is_a_ratio_of_integrals(mean, per_item):
+    """Wrong tables: the mean correlation is half a normal of scale .1. Negligible: a normal, by the votes."""
+    error = 0.02
+    negligible = min(max(0.05 / (per_item - 1), 0.001), 0.02)
+    grid = np.linspace(0, 1, 200_001)
+    wrong = np.trapezoid(2 * normal(grid, 0.1**2) * normal(mean - grid, error**2), grid)
+    by_mean = np.log(wrong / normal(mean, negligible**2 + error**2))
+    # Without pairs beyond the sources, their spread is no evidence.
+    found = _evidence_against(mean, error, 0.0, 0, 50.0, per_item)
+    expected = np.logaddexp(by_mean, 0) - np.log(2) if by_mean > 0 else by_mean
+    assert found == pytest.approx(expected, abs=1e-4)
+
+
+@pytest.mark.parametrize("misfit", [0.5, 1.0, 1.6])
+def test_evidence_of_the_spread_is_a_ratio_of_normal_densities(misfit):
+    precision, n = 50.0, 12
+    values = np.full(n, np.sqrt(misfit))
+    wrong, negligible = (np.log(normal(values, 1 + precision * s**2)).sum() for s in (0.1, 0.02))
+    by_mean = _evidence_against(0.0, 0.02, 0.0, 0, precision, 3.0)
+    assert by_mean < 0
+    found = _evidence_against(0.0, 0.02, misfit, n, precision, 3.0)
+    by_spread = wrong - negligible
+    either = np.logaddexp(by_mean, by_spread) - np.log(2)
+    assert found == pytest.approx(either if by_spread > 0 else by_mean + by_spread)
+
+
+def trust_by_definition(votes, tables, shared, most):
+    """Trust, one pair of sources at a time; every source votes for several classes."""
+    (_, m), n_classes = votes.shape, tables.tables.shape[1]
+    residual, spread, spare, tested = [], [], [], set()
+    for i in range(m):
+        for j in range(i + 1, m):
+            both = (votes[:, i] >= 0) & (votes[:, j] >= 0)
+            if not both.any() or shared[i, j]:
+                continue
+            coverage = tables.balance * tables.coverage[i] * tables.coverage[j]
+            rate = [tables.tables[i, k] @ tables.tables[j, k] for k in range(n_classes)]
+            expected = both.sum() * np.average(rate, weights=coverage)
+            variance = both.sum() * np.average([r * (1 - r) for r in rate], weights=coverage)
+            agreed = (votes[both, i] == votes[both, j]).sum()
+            residual.append(agreed - expected)
+            spread.append(max(variance, 0.25))
+            spare.append(max(both.sum() - expected, 0.05 * both.sum()))
+            tested |= {i, j}
+    residual, spread, spare = map(np.array, (residual, spread, spare))
+    n_tested = len(residual) - len(tested)
+    per_item = (votes >= 0).sum() / len(votes)
+    against = _evidence_against(
+        residual.sum() / spare.sum(),
+        np.sqrt(spread.sum()) / spare.sum(),
+        (residual**2 / spread).sum() / n_tested,
+        n_tested,
+        (spare**2 / spread).mean(),
+        per_item,
+    )
+    dependent = np.triu(shared > 0).sum() / (m * (m - 1) / 2)
+    share = min(most, probability_adequate(against)) / (1 + (dependent / 0.25) ** 8)
+    return share, residual.sum() / spare.sum(), n_tested
+
+
+@pytest.mark.parametrize("n_dependent", [0, 1, 2])
+@pytest.mark.parametrize("most", [1.0, 0.8])
+@pytest.mark.parametrize("right", [0.8, 0.75])
+def test_trust_compares_the_agreement_of_every_pair_with_the_prediction(n_dependent, most, right):
+    votes, _ = simulate(np.random.default_rng(8), 400, [0.8] * 5, coverage=0.7)
+    moments = Moments.of(votes)
+    shared = np.zeros((5, 5))
+    for i in range(n_dependent):
+        shared[0, i + 1] = shared[i + 1, 0] = 0.3
+    table = np.array([[right, 1 - right], [1 - right, right]])
+    coverage = np.random.default_rng(0).uniform(0.5, 0.9, (5, 2))
+    tables = Tables(np.array([table] * 5), np.array([0.4, 0.6]), coverage)
+    dependence = Dependence(shared if n_dependent else None, n_pairs=n_dependent)
+    weights = vote_weights(moments, None)
+    found = trust_in_tables(
+        moments,
+        moments.compare_pairs(),
+        tables,
+        shares_of_pairs(tables),
+        weights,
+        dependence,
+        None,
+        most=most,
+    )
+    expected = trust_by_definition(votes, tables, shared, most)
+    assert (found.share, found.shared_errors, found.n_tested) == pytest.approx(expected)
+
+
+def test_abstentions_count_only_if_pairs_cannot_be_tested_and_all_sources_meet():
+    votes, _ = simulate(np.random.default_rng(9), 400, [0.8] * 3, coverage=0.6)
+    moments = Moments.of(votes)
+    tables = Tables(np.array([[[0.8, 0.2], [0.2, 0.8]]] * 3), np.array([0.5, 0.5]))
+    weights, pairs = vote_weights(moments, None), moments.compare_pairs()
+
+    def trust(abstained, moments=moments, most=1.0):
+        pairs = moments.compare_pairs()
+        met = shares_of_pairs(tables)
+        return trust_in_tables(moments, pairs, tables, met, weights, Dependence(None), abstained, most=most)
+
+    assert trust(None) == Trust(0.0)
+    determined = share_determined(pairs, weights)
+    assert trust(-1.0).share == pytest.approx(min(determined, probability_adequate(-1.0)))
+    assert trust(-20.0).share == pytest.approx(determined)
+    assert trust(-20.0, most=0.8).share == pytest.approx(0.8 * determined)
+    apart = votes.copy()
+    apart[:200, 0], apart[200:, 1] = -1, -1  # two sources never meet
+    assert trust(-20.0, Moments.of(apart)).share == 0
+
+
+def chance_by_definition(votes, n_classes):
+    """Cohen's kappa of every pair, tested together and one by one."""
+    beyond, variance, often = [], [], []
+    m = votes.shape[1]
+    for i in range(m):
+        for j in range(i + 1, m):
+            both = (votes[:, i] >= 0) & (votes[:, j] >= 0)
+            if min(len(set(votes[both, s])) for s in (i, j)) < 2:
+                continue  # agreement with a constant says nothing
+            n = both.sum()
+            agreed = (votes[both, i] == votes[both, j]).sum()
+            on_shared = [[(votes[both, s] == k).mean() for k in range(n_classes)] for s in (i, j)]
+            p, q = ([(votes[votes[:, s] >= 0, s] == k).mean() for k in range(n_classes)] for s in (i, j))
+            chance = np.dot(p, q)
+            cubes = sum(p[k] * q[k] * (p[k] + q[k]) for k in range(n_classes))
+            beyond.append(agreed - n * np.dot(*on_shared))
+            variance.append(n * (chance + chance**2 - cubes))
+            often.append(n >= 10)
+    beyond, variance, often = map(np.array, (beyond, variance, often))
+    together = stats.norm.sf(beyond.sum() / np.sqrt(variance.sum()))
+    single = stats.chi2.sf((beyond**2 / variance)[often].sum(), often.sum())
+    return min(2 * min(together, single), 1.0)
+
+
+@pytest.mark.parametrize("accuracy", [0.5, 0.56])
+@pytest.mark.parametrize("seed", range(4))
+def test_p_value_of_chance_tests_all_pairs_together_and_one_by_one(accuracy, seed):
+    votes, _ = simulate(np.random.default_rng(seed), 90, [accuracy] * 4, coverage=0.6)
+    votes[12:, 3] = -1  # its pairs share fewer than ten items
+    found = p_value_of_chance(Moments.of(Votes.from_classes(votes, classes=[0, 1])))
+    assert found == pytest.approx(chance_by_definition(votes, 2))

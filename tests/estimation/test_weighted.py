@@ -5,6 +5,7 @@ import pytest
 
 from flyingsquid.estimation.weighted import is_one_sided, vote_weights, votes_per_item
 from flyingsquid.moments import Moments
+from flyingsquid.votes import Votes
 
 
 def agreement(votes, n_classes, counted):
@@ -104,3 +105,30 @@ def test_votes_per_item_leave_out_one_sided_sources_and_count_copies_once():
     moments = Moments.of(votes)
     assert votes_per_item(moments, vote_weights(moments, None)) == pytest.approx(3.0)
     assert votes_per_item(moments, vote_weights(moments, shared)) == pytest.approx(2.0)
+
+
+def test_votes_for_one_class_on_every_item_weigh_nothing():
+    moments = Moments.of(Votes.from_classes(np.zeros((40, 3), np.int8), classes=[0, 1]))
+    found = vote_weights(moments, None)
+    assert found.one_sided.all() == is_one_sided(np.array([[40.0, 0]] * 3)).all()
+    assert np.isfinite(found.weights).all()
+
+
+def test_one_sided_votes_for_a_frequent_class_count_less():
+    """By the cube root of the share of the class, as far as votes come from one-sided sources."""
+    rng = np.random.default_rng(0)
+    codes = np.full((600, 4), -1, np.int8)
+    codes[rng.random(600) < 0.5, 0] = codes[rng.random(600) < 0.5, 1] = 0
+    codes[rng.random(600) < 0.25, 2] = codes[rng.random(600) < 0.25, 3] = 1
+    moments = Moments.of(Votes.from_classes(codes, classes=[0, 1]))
+    found = vote_weights(moments, None)
+    assert found.one_sided.all()
+    voted = (codes >= 0).sum(axis=0)
+    informative = 1 - voted / 600  # a source that votes on every item carries no information
+    share = np.array([(voted * informative)[:2].sum(), (voted * informative)[2:].sum()])
+    share /= share.sum()
+    factors = (share * 2) ** (-1 / 3)
+    # Without these factors, the votes of a class have the average weight.
+    plain = found.weights / informative[:, None] / factors
+    assert plain[:2, 0].mean() == pytest.approx(1, rel=0.05)
+    assert plain[2:, 1].mean() == pytest.approx(1, rel=0.05)

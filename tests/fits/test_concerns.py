@@ -3,11 +3,14 @@
 from __future__ import annotations
 
 import warnings
+from dataclasses import replace
 
 import numpy as np
 import pytest
 
 import flyingsquid as fs
+from flyingsquid.fits.concerns import concerns_about
+from flyingsquid.moments import ConfusionTables
 
 
 def concerns(votes, **options):
@@ -83,3 +86,77 @@ def test_all_items_of_one_class_are_reported():
     votes = fs.Votes.from_classes((rng.random((500, 4)) < 0.02).astype(int), classes=(0, 1))
     assert any("0" in text for text in concerns(votes))
     assert concerns(votes)
+
+
+# ---------------------------------------------------------------------- thresholds
+
+
+def even_fit(votes, balance=(0.5, 0.5), **changed):
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        fit = fs.LabelModel().fit(votes).fit_
+    return replace(fit, class_balance=np.array([balance]), gold=None, findings=None, **changed)
+
+
+def said(fit, votes, given=True):
+    read = fs.Votes.from_classes(votes, classes=(0, 1))
+    return " ".join(concerns_about(fit, fs.Moments.of(read), read if given else None))
+
+
+def simulated(n=400, share=0.5):
+    return np.asarray(
+        fs.datasets.simulate(
+            n, [0.9, 0.85, 0.8, 0.8], class_balance=[1 - share, share], random_state=0
+        ).votes.codes
+    )
+
+
+@pytest.mark.parametrize(("p", "is_reported"), [(0.61, True), (0.59, False)])
+def test_a_balance_contradicts_votes_if_both_differ_by_a_fifth(p, is_reported):
+    votes = simulated(share=0.15)  # most votes are for class 0
+    found = said(even_fit(votes, (1 - p, p)), votes)
+    assert ("contradicts the votes" in found) == is_reported
+
+
+def test_a_balance_does_not_contradict_votes_that_are_nearly_even():
+    votes = simulated()
+    assert "contradicts" not in said(even_fit(votes, (0.9, 0.1)), votes)
+    assert "contradicts" not in said(even_fit(votes, (0.1, 0.9)), votes)
+
+
+@pytest.mark.parametrize(("n", "is_reported"), [(19, False), (20, True)])
+def test_twenty_items_are_needed_for_any_concern(n, is_reported):
+    votes = np.zeros((n, 1), np.int8)
+    votes[::2] = 1
+    assert ("Only one source" in said(even_fit(votes), votes)) == is_reported
+
+
+@pytest.mark.parametrize(("n_below", "is_reported"), [(2, False), (3, True)])
+def test_most_votes_below_chance_are_reported(n_below, is_reported):
+    votes = simulated()
+    right = np.where(np.arange(4) < n_below, 0.2, 0.9)
+    tables = np.zeros((4, 2, 3))
+    for k in range(2):
+        tables[:, k, k], tables[:, k, 1 - k] = right, 1 - right
+    fit = even_fit(votes, confusion=ConfusionTables.of(tables))
+    assert ("worse than chance" in said(fit, votes)) == is_reported
+    near = ConfusionTables.of(np.full((4, 2, 3), [0.5, 0.5, 0.0]))
+    assert "worse than chance" not in said(even_fit(votes, confusion=near), votes)
+    with_gold = replace(fit, gold=())
+    assert "worse than chance" not in said(with_gold, votes)
+
+
+def test_labels_hinge_on_an_even_balance_if_a_tenth_would_change():
+    votes = simulated(share=0.1)
+    fit = even_fit(votes)
+    posterior = fit.posterior(votes)[:, 0]
+    shares = np.array([(votes == k).sum() for k in (0, 1)]) / (votes >= 0).sum()
+    changed = np.mean((posterior * shares / 0.5).argmax(axis=1) != posterior.argmax(axis=1))
+    assert ("hinge" in said(fit, votes)) == (changed >= 0.1)
+    assert "hinge" not in said(fit, votes, given=False)
+    assert "hinge" not in said(even_fit(votes, (0.51, 0.49)), votes)
+    # A vote more or less decides on every second item: with the shares of the votes, all of them change.
+    tied = np.zeros((200, 2), np.int8)
+    tied[::2, 1] = 1
+    unsure = even_fit(tied, mixture=replace(even_fit(tied).mixture, weights=np.array([[1, 1], [1, 1.01]])))
+    assert "50% of the labels" in said(unsure, tied)

@@ -27,9 +27,9 @@ def main() -> int:
     begin = time.monotonic()
     for at, mutant in enumerate(drawn, start=1):
         near, others = record.tests(mutant)
-        verdicts.append(judge(mutant, near, record.seconds, chosen.cap))
+        verdicts.append(judge(mutant, near, record.seconds))
         if others and verdicts[-1][0] in ("survived", "not reached"):
-            verdicts[-1] = judge(mutant, others, record.seconds, chosen.cap)
+            verdicts[-1] = judge(mutant, others, record.seconds)
         what, test = verdicts[-1]
         _say(f"{at:4} {time.monotonic() - begin:5.0f} s {what:11} {_line(mutant)}  {test}")
     verdicts = _with_control(verdicts, record)
@@ -47,7 +47,6 @@ def _options() -> argparse.Namespace:
     parser = argparse.ArgumentParser(prog="python -m tests.mutants", description="Would the tests notice?")
     parser.add_argument("--sample", type=int, default=30, help="how many mutants (default: 30)")
     parser.add_argument("--seed", type=int, default=0, help="which ones (default: 0)")
-    parser.add_argument("--cap", type=float, default=30.0, help="seconds of tests for each (default: 30)")
     parser.add_argument(
         "--again", type=Path, help="only those of the sample that are in this file of survivors"
     )
@@ -65,12 +64,14 @@ def _with_control(verdicts: list[Verdict], record: Record) -> list[Verdict]:
     """A test that also fails without a mutant does not count as a kill."""
     killers = sorted({test for what, test in verdicts if what == "killed"})
     while killers:
-        what, test = judge(None, killers, record.seconds, float("inf"))
+        what, test = judge(None, killers, record.seconds)
         if what == "survived":
             break
+        killers.remove(test)
+        if judge(None, [test], record.seconds)[0] == "survived":
+            continue  # it fails only after the tests of other mutants
         _say(f"fails without a mutant: {test}")
         verdicts = [("survived", "") if v[1] == test else v for v in verdicts]
-        killers.remove(test)
     return verdicts
 
 

@@ -11,7 +11,6 @@ from importlib import import_module
 from importlib.abc import Loader, MetaPathFinder
 from importlib.machinery import ModuleSpec
 from importlib.util import spec_from_file_location
-from itertools import accumulate
 from types import ModuleType
 from typing import Literal
 
@@ -28,8 +27,11 @@ _BEFORE = (
 # What was imported before pytest began cannot be rewritten, and need not be.
 _HERE = ("-x", "-p", "no:cov", "-W", "ignore::pytest.PytestAssertRewriteWarning")
 _NOT_USED = 99  # the answer of a child whose tests went by the module as it is
-# So much slower than its record, and a test is taken to have no end.
+# So much more CPU time than its record, and a test is taken to have no end. Unlike wall-clock time, this does
+# not depend on the load.
 _TIMES_SLOWER, _SECONDS_MORE = 10.0, 15.0
+_SECONDS_OF_IMPORTS = 60.0
+_SECONDS_WITHOUT_NEWS = 1_800.0  # of wall-clock time, for a test that waits and uses no CPU time
 Verdict = tuple[Literal["killed", "timeout", "survived", "not reached"], str]
 
 
@@ -52,16 +54,22 @@ class _Wrong(MetaPathFinder, Loader):
 
 
 class _Teller:
-    """For pytest: brings the mutant in, and says through a pipe which test begins and which fails."""
+    """For pytest: brings the mutant in, and says through a pipe which test begins and which fails.
 
-    def __init__(self, pipe: int, finder: _Wrong | None):
-        self.pipe, self.finder = pipe, finder
+    The signal of the timer ends the process when a test has used too much CPU time.
+    """
+
+    def __init__(self, pipe: int, finder: _Wrong | None, seconds: dict[str, float]):
+        self.pipe, self.finder, self.seconds = pipe, finder, seconds
 
     def pytest_configure(self) -> None:
+        signal.setitimer(signal.ITIMER_PROF, _SECONDS_OF_IMPORTS)
         if self.finder is not None:  # before pytest's own, which imports the files whose doctests are run
             sys.meta_path.insert(0, self.finder)
 
     def pytest_runtest_logstart(self, nodeid: str) -> None:
+        limit = _TIMES_SLOWER * self.seconds.get(nodeid, 1.0) + _SECONDS_MORE
+        signal.setitimer(signal.ITIMER_PROF, limit)
         os.write(self.pipe, f"begins {nodeid}\n".encode())
 
     def pytest_runtest_logreport(self, report: pytest.TestReport) -> None:
@@ -77,7 +85,7 @@ def prepare() -> None:
         import_module(name)
 
 
-def judge(mutant: Mutant | None, tests: Sequence[str], seconds: dict[str, float], cap: float) -> Verdict:
+def judge(mutant: Mutant | None, tests: Sequence[str], seconds: dict[str, float]) -> Verdict:
     """Return the fate of a mutant and the test that decided it; without a mutant, that of the tests."""
     if not tests:
         return "not reached", ""
@@ -85,21 +93,15 @@ def judge(mutant: Mutant | None, tests: Sequence[str], seconds: dict[str, float]
     child = os.fork()
     if child == 0:
         os.close(reading)
-        os._exit(_run(mutant, _within(tests, seconds, cap), writing))
+        os._exit(_run(mutant, tests, seconds, writing))
     os.close(writing)
     try:
-        return _follow(child, reading, seconds, tests[0])
+        return _follow(child, reading, tests[0])
     finally:
         os.close(reading)
 
 
-def _within(tests: Sequence[str], seconds: dict[str, float], cap: float) -> list[str]:
-    """The first tests that fit into the time, and at least one."""
-    ends = accumulate(seconds[test] for test in tests)
-    return list(tests[: max(1, sum(end <= cap for end in ends))])
-
-
-def _run(mutant: Mutant | None, tests: list[str], pipe: int) -> int:
+def _run(mutant: Mutant | None, tests: Sequence[str], seconds: dict[str, float], pipe: int) -> int:
     """In the child: pytest, in order, until the first failure."""
     os.setsid()
     silence = os.open(os.devnull, os.O_RDWR)
@@ -107,17 +109,17 @@ def _run(mutant: Mutant | None, tests: list[str], pipe: int) -> int:
         os.dup2(silence, stream)
     try:
         finder = None if mutant is None else _Wrong(mutant)
-        code = int(pytest.main([*OPTIONS, *_HERE, *tests], plugins=[_Teller(pipe, finder)]))
+        code = int(pytest.main([*OPTIONS, *_HERE, *tests], plugins=[_Teller(pipe, finder, seconds)]))
         return code if finder is None or finder.is_used else _NOT_USED
     except BaseException:
         return 1
 
 
-def _follow(child: int, pipe: int, seconds: dict[str, float], first: str) -> Verdict:
+def _follow(child: int, pipe: int, first: str) -> Verdict:
     """In the parent: wait for the end, or for a test that has none."""
-    test, failed, said, patience = first, "", b"", 60.0
+    test, failed, said = first, "", b""
     while True:
-        ready, _, _ = select.select([pipe], [], [], patience)
+        ready, _, _ = select.select([pipe], [], [], _SECONDS_WITHOUT_NEWS)
         if not ready:
             os.killpg(child, signal.SIGKILL)
             os.waitpid(child, 0)
@@ -129,8 +131,9 @@ def _follow(child: int, pipe: int, seconds: dict[str, float], first: str) -> Ver
         for line in lines:
             what, _, test = line.decode().partition(" ")
             failed = failed or (test if what == "fails" else "")
-            patience = _TIMES_SLOWER * seconds.get(test, 1.0) + _SECONDS_MORE
     code = os.waitstatus_to_exitcode(os.waitpid(child, 0)[1])
+    if code == -signal.SIGPROF:
+        return "timeout", test
     if code == _NOT_USED:
         raise RuntimeError(f"the tests did not import the mutant; the first is {first}")
     if code == pytest.ExitCode.OK:

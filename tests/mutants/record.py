@@ -99,6 +99,8 @@ def _files() -> list[Path]:
 
 
 def _digest(file: Path) -> str:
-    """Return the digest of a file; in tests/golden and tests/oracle, of all files of its directory."""
-    files = sorted(file.parent.glob("*.*")) if file.parent.parent == ROOT / "tests" else [file]
-    return hashlib.sha256(b"".join(one.read_bytes() for one in files)).hexdigest()
+    """Return the digest of a file and, in a directory of tests, of what its tests share: helpers and data."""
+    shared = []
+    if file.is_relative_to(ROOT / "tests"):
+        shared = [f for f in sorted(file.parent.glob("*.*")) if not f.name.startswith("test_")]
+    return hashlib.sha256(b"".join(one.read_bytes() for one in [file, *shared])).hexdigest()

@@ -106,11 +106,11 @@ file = ROOT / "src/flyingsquid/estimation/views.py"
 found = [mutant_at(file, n, *place) for n, place in enumerate(sites(ast.parse(file.read_text("utf-8"))))]
 wrong = [m for m in found if m.before.startswith("return [")][-1]
 harmless = next(m for m in found if m.before == "12")  # digits to round to
-print(judge(None, [doctest, far], seconds, 60.0))
-print(judge(harmless, [doctest, far], seconds, 60.0))
-print(judge(wrong, [doctest, far], seconds, 60.0) == ("killed", doctest))
-print(judge(wrong, [far], seconds, 60.0) == ("killed", far))
-print(judge(wrong, [], seconds, 60.0))
+print(judge(None, [doctest, far], seconds))
+print(judge(harmless, [doctest, far], seconds))
+print(judge(wrong, [doctest, far], seconds) == ("killed", doctest))
+print(judge(wrong, [far], seconds) == ("killed", far))
+print(judge(wrong, [], seconds))
 """
 
 
