@@ -156,14 +156,14 @@ class Coding:
             return ABSTAIN
         if text in REASON_TEXTS:
             return REASON_TEXTS[text]
-        if not self.plain_text:
-            return None
-        kind, value = classify(text, plain_text=True)
+        kind, value = classify(text, plain_text=self.plain_text)
         if kind == "boolean":
             return self.codes.get((bool, value))
         if kind == "integer":
             return self.texts.get(str(value), self.codes.get((int, value)))
-        return self.codes.get((str, folded))  # yes and no in upper or lower case
+        if self.plain_text or any(folded in pair for pair in _PAIRS):  # "Yes" next to "yes"
+            return self.codes.get((str, folded))
+        return None
 
     def table(self, values: Sequence[Any]) -> NDArray[np.int16]:
         """Return the codes of many values, and at the end the code of "no vote", for index -1."""
@@ -260,6 +260,8 @@ def read_labels(values: Any) -> tuple[Label, ...]:
 
 def build_coding(survey: Survey, options: ParseOptions, find: Find) -> tuple[Coding, list[Note]]:
     """Determine the classes and the codes of the values of a file, with notes on the assumptions.
+
+    Every value of the survey has a code.
 
     Raises
     ------

@@ -19,7 +19,7 @@ from flyingsquid.files.coding import Coding, Survey, first_unknown, read_labels,
 from flyingsquid.files.columns import (
     CHOOSE_SOURCES,
     MOST_VALUES,
-    ColumnSpec,
+    ReadOptions,
     Roles,
     assign_roles,
     free_text_error,
@@ -50,32 +50,26 @@ T = TypeVar("T")
 
 def read_columnar(
     path: Path,
-    format: str,
-    spec: ColumnSpec,
-    duplicates: str,  # as in open_votes
-    max_decoded_bytes: int = MOST_BYTES,
-    part: str | None = None,
+    format: str,  # as in open_votes
+    options: ReadOptions,
 ) -> tuple[Roles, ColumnarVotes | LongVotes]:
-    """Read a parquet or arrow file, or a directory of such files, in wide or long form.
-
-    ``part`` is the split of a directory that Hugging Face's ``DatasetDict.save_to_disk`` wrote.
-    """
-    path, notes = find_split(path, part)
-    file = Batches(path, format, max_decoded_bytes)
+    """Read a parquet or arrow file, or a directory of such files, in wide or long form."""
+    path, notes = find_split(path, options.part)
+    file = Batches(path, format, options.max_decoded_bytes)
     meta = _meta(file.schema)
-    if meta.get("form") == "wide" and spec.form is None and spec.long is None:
-        spec = _spec_of(meta, spec, file.names)
+    if meta.get("form") == "wide" and options.form is None and not options.is_long:
+        options = _completed(options, meta, file.names)
     require_unique_names(file.names)
     first = next(file.batches(list(file.names), _FIRST_ROWS, any_length=True), None)
     if first is None or not first.num_rows:
         raise VoteFileError("The file contains no rows.")
     head = [_first_values(first, name) for name in file.names]
-    roles = assign_roles(file.names, spec, head)
+    roles = assign_roles(file.names, options, head)
     roles = replace(roles, notes=(*notes, *roles.notes))
     if roles.form == "wide":
         classes = read_labels(meta["classes"]) if "classes" in meta else file.declared_classes(roles.sources)
-        return roles, ColumnarVotes(file, roles, classes, picked=spec.sources is not None)
-    votes = LongVotes(plain_text=False, has_gold=roles.gold is not None, duplicates=duplicates)
+        return roles, ColumnarVotes(file, roles, classes, picked=options.sources is not None)
+    votes = LongVotes(plain_text=False, has_gold=roles.gold is not None, duplicates=options.duplicates)
     for batch in file.batches(list(roles.columns), 1 << 16):
         items, sources, labels = (batch.column(name) for name in (roles.item, roles.source, roles.label))
         gold = None if roles.gold is None else batch.column(roles.gold).to_pylist()
@@ -412,16 +406,16 @@ def _require_short(column: Any, name: str, limit: int) -> None:
         raise too_large_error(f"The strings of column {format_value(name)} take", total, limit)
 
 
-def _spec_of(meta: dict[str, Any], spec: ColumnSpec, names: list[str]) -> ColumnSpec:
+def _completed(options: ReadOptions, meta: dict[str, Any], names: list[str]) -> ReadOptions:
     """Complete the options of the user with the metadata that ``write_votes`` stored in the file."""
-    item = spec.item
+    item = options.item
     if item is None:
         item = meta.get("item") if meta.get("item") in names else False
-    others = (item, meta.get("gold"), spec.gold, *spec.ignore)
-    sources = spec.sources
+    others = (item, meta.get("gold"), options.gold, *options.ignore)
+    sources = options.sources
     if sources is None:
         sources = tuple(name for name in names if name not in others)
-    return ColumnSpec("wide", item, sources, spec.ignore, spec.gold)
+    return replace(options, form="wide", item=item, sources=sources)
 
 
 def _meta(schema: Any) -> dict[str, Any]:

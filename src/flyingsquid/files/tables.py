@@ -1,4 +1,4 @@
-"""Votes of tables: wide form, one row per item, as a spool of small integers; long form, one row per vote."""
+"""Votes of tables: wide form, one row per item, as small integers; long form, one row per vote."""
 
 from __future__ import annotations
 
@@ -14,11 +14,11 @@ from numpy.typing import NDArray
 
 from flyingsquid._values import format_list, format_value, is_null
 from flyingsquid.exceptions import Hint, Note, VoteFileError
-from flyingsquid.files.coding import UNKNOWN, Coding, Numbering, Survey, unknown_vote_error
+from flyingsquid.files.coding import Coding, Numbering, Survey
 from flyingsquid.files.columns import (
     CHOOSE_SOURCES,
     MOST_VALUES,
-    ColumnSpec,
+    ReadOptions,
     Roles,
     assign_roles,
     free_text_error,
@@ -35,56 +35,47 @@ from flyingsquid.votes.longform import build_codes
 
 
 def read_table(
-    table: DelimitedTable | JsonTable, spec: ColumnSpec, duplicates: str, *, in_memory: int = 1 << 26
-) -> tuple[Roles, Spool | LongVotes]:
+    table: DelimitedTable | JsonTable, options: ReadOptions, *, in_memory: int = 1 << 26
+) -> tuple[Roles, WideVotes | LongVotes]:
     """Read all of a table once, in wide or long form.
 
     Votes in wide form that take more than ``in_memory`` bytes are kept in a temporary file.
     """
-    roles: Roles | None = None
-    votes: Spool | LongVotes | None = None
-    for block in table.row_blocks():
-        if roles is None or votes is None:
-            roles = _roles(table, block, spec)
-            has_gold = roles.gold is not None
-            if roles.form == "long":
-                votes = LongVotes(plain_text=table.plain_text, has_gold=has_gold, duplicates=duplicates)
-            else:
-                votes = Spool(
-                    plain_text=table.plain_text,
-                    has_ids=roles.item is not None,
-                    has_gold=has_gold,
-                    in_memory=in_memory,
-                )
-        if isinstance(votes, LongVotes):
-            _add_long(votes, block, roles)
-        else:
-            roles = _add_wide(votes, block, roles, spec, nested=table.nested)
-    if roles is None or votes is None:
+    blocks = table.row_blocks()
+    first = next(blocks, None)
+    if first is None:
         raise VoteFileError("The file contains a header, but no rows.")
-    if isinstance(votes, LongVotes):
-        votes.finish()
+    roles = _roles(table, first, options)
+    votes: WideVotes | LongVotes
+    if roles.form == "long":
+        has_gold = roles.gold is not None
+        votes = LongVotes(plain_text=table.plain_text, has_gold=has_gold, duplicates=options.duplicates)
+        for block in chain([first], blocks):
+            votes.add(*_triples(block, roles))
     else:
-        votes.finish(roles.sources, named=table.has_names, picked=spec.sources is not None)
+        votes = WideVotes(table, roles, options, in_memory)
+        for block in chain([first], blocks):
+            votes.add(block)
+    votes.finish()
     return replace(roles, notes=(*table.notes, *roles.notes)), votes
 
 
-def _roles(table: DelimitedTable | JsonTable, block: Block, spec: ColumnSpec) -> Roles:
+def _roles(table: DelimitedTable | JsonTable, block: Block, options: ReadOptions) -> Roles:
     if table.nested:
-        return _nested_roles(block, spec)
-    if not table.has_names and spec.item is None:
-        spec = replace(spec, item=False)
-    return assign_roles(table.names or list(block.columns), spec, list(block.columns.values()))
+        return _nested_roles(block, options)
+    if not table.has_names and options.item is None:
+        options = replace(options, item=False)
+    return assign_roles(table.names or list(block.columns), options, list(block.columns.values()))
 
 
-def _nested_roles(block: Block, spec: ColumnSpec) -> Roles:
-    if spec.form == "long" or spec.long is not None:
+def _nested_roles(block: Block, options: ReadOptions) -> Roles:
+    if options.is_long:
         raise VoteFileError("The long form is not supported for records with a field 'votes'.")
-    item = spec.item
+    item = options.item
     if item is None:
         item = next((name for name in block.fields if is_item_name(name)), None)
     item = item if isinstance(item, str) else None
-    for name in (item, spec.gold):
+    for name in (item, options.gold):
         if name is not None and name not in block.fields:
             raise VoteFileError(
                 f"No field is named {format_value(name)}; the fields are {format_list(list(block.fields))}."
@@ -95,70 +86,35 @@ def _nested_roles(block: Block, spec: ColumnSpec) -> Roles:
             (Hint("gold", "to use it as gold labels", name),),
         )
         for name in block.fields
-        if is_gold_name(name) and name not in (spec.gold, item)
+        if is_gold_name(name) and name not in (options.gold, item)
     )
-    sources = spec.sources or tuple(name for name in block.columns if name not in spec.ignore)
+    sources = options.sources or tuple(name for name in block.columns if name not in options.ignore)
     if not sources:
         raise VoteFileError("The field 'votes' contains no votes.")
-    return Roles("wide", item, sources, gold=spec.gold, notes=notes)
+    return Roles("wide", item, sources, gold=options.gold, notes=notes)
 
 
-def _add_long(votes: LongVotes, block: Block, roles: Roles) -> None:
-    columns = [block.columns.get(str(name)) for name in (roles.item, roles.source, roles.label)]
-    if None in columns:
+def _triples(block: Block, roles: Roles) -> tuple[Any, Any, Any, Sequence[Any] | None]:
+    """Return the items, sources, labels and gold labels of a block."""
+    items, sources, labels = (
+        block.columns.get(str(name)) for name in (roles.item, roles.source, roles.label)
+    )
+    if items is None or sources is None or labels is None:
         raise VoteFileError("Every record must have an item, a source and a label.")
-    items, sources, labels = (column or () for column in columns)
-    votes.add(items, sources, labels, None if roles.gold is None else block.columns.get(roles.gold))
+    return items, sources, labels, None if roles.gold is None else block.columns.get(roles.gold)
 
 
-def _add_wide(votes: Spool, block: Block, roles: Roles, spec: ColumnSpec, *, nested: bool) -> Roles:
-    """Add a block to the votes; return the roles with the sources that first occur in it."""
-    if spec.sources is None:
-        known: set[str | None] = {*roles.sources, *spec.ignore}
-        if not nested:  # inside nested votes, every name is a source
-            known |= {roles.item, roles.gold, *(n for n in block.columns if is_gold_name(n))}
-        roles = replace(roles, sources=(*roles.sources, *(n for n in block.columns if n not in known)))
-    n = len(next(chain(block.columns.values(), block.fields.values())))
-    nothing = [None] * n
-    ids = None if roles.item is None else block.fields.get(roles.item, nothing)
-    gold = None if roles.gold is None else block.fields.get(roles.gold, nothing)
-    columns = {name: block.columns.get(name, nothing) for name in roles.sources}
-    if not votes.plain_text:
-        _require_one_type([*columns.values(), gold or ()], [*roles.sources, "gold labels"])
-    try:
-        votes.add(columns, ids, gold)
-    except TypeError as error:
-        raise VoteFileError(
-            f"Votes must be strings, integers or booleans; rows {votes.n_items} to {votes.n_items + n} "
-            "contain other values."
-        ) from error
-    return roles
+class WideVotes:
+    """Votes of a text table in wide form, as small integers in a temporary file.
 
-
-def _require_one_type(columns: Sequence[Sequence[Any]], names: Sequence[str]) -> None:
-    """Require that booleans and numbers are not mixed: True and 1 are the same key to Python."""
-    kinds: dict[type, int] = {}
-    for j, column in enumerate(columns):
-        for kind in set(map(type, column)):
-            kinds.setdefault(kind, j)
-    numbers = [kind for kind in (int, float) if kind in kinds]
-    if bool in kinds and numbers:
-        raise VoteFileError(
-            f"Votes must have one type; got booleans (source {format_value(names[kinds[bool]])}) and numbers "
-            f"(source {format_value(names[kinds[numbers[0]]])})."
-        )
-
-
-class Spool:
-    """Votes of a text table in wide form, as small integers.
-
-    Columns may be added while it grows; earlier rows abstain there.
+    Columns may first appear in any block; earlier rows abstain there.
 
     Parameters
     ----------
-    plain_text : bool
-        Whether strings may represent numbers.
-    has_ids, has_gold : bool
+    table : DelimitedTable or JsonTable
+    roles : Roles
+        The columns of the first block.
+    options : ReadOptions
     in_memory : int
         Bytes that are kept in memory before the votes move to a temporary file.
 
@@ -169,26 +125,51 @@ class Spool:
     """
 
     source_names: tuple[str, ...] | None = None
-    n_sources = 0
+    n_sources = n_items = 0
 
-    def __init__(self, *, plain_text: bool, has_ids: bool, has_gold: bool, in_memory: int) -> None:
-        self.n_items = 0
-        self.has_ids, self.has_gold, self.plain_text = has_ids, has_gold, plain_text
-        self._columns: tuple[str, ...] = ()
+    def __init__(
+        self, table: DelimitedTable | JsonTable, roles: Roles, options: ReadOptions, in_memory: int
+    ) -> None:
+        self._table, self._roles, self._options = table, roles, options
+        self._has_gold = roles.gold is not None
+        self._columns = list(roles.sources)
         self._numbers = Numbering()
         self._file = temporary_file(self, in_memory)
         self._starts: list[int] = []
 
-    def add(
-        self, columns: dict[str, Sequence[Any]], ids: Sequence[Any] | None, gold: Sequence[Any] | None
-    ) -> None:
-        """Append rows of raw values. Later calls may add columns at the end."""
-        every = [*columns.values(), gold] if gold is not None else list(columns.values())
-        rows = len(every[0])
+    def add(self, block: Block) -> None:
+        """Append the rows of a block."""
+        if self._options.sources is None:
+            self._columns += self._new_sources(block)
+        nothing = [None] * block.n_rows
+        ids = None if self._roles.item is None else block.fields.get(self._roles.item, nothing)
         if ids is not None:
             require_ids(ids, self.n_items)
-        matrix = np.empty((rows, len(every)), np.uint16)
-        for j, (name, column) in enumerate(zip([*columns, "gold labels"], every, strict=False)):
+        columns = [block.columns.get(name, nothing) for name in self._columns]
+        names = [*self._columns]
+        if self._roles.gold is not None:
+            columns.append(block.fields.get(self._roles.gold, nothing))
+            names.append("gold labels")
+        if not self._table.plain_text:
+            _require_one_type(columns, names)
+        matrix = self._number(columns, names)
+        self._starts.append(self._file.seek(0, os.SEEK_END))
+        np.save(self._file, matrix)
+        self._file.write(json.dumps(None if ids is None else list(ids)).encode() + b"\n")
+        self.n_items += len(matrix)
+
+    def _new_sources(self, block: Block) -> list[str]:
+        known = {*self._columns, *self._options.ignore}
+        new = [name for name in block.columns if name not in known]
+        if self._table.nested:  # inside nested votes, every name is a source
+            return new
+        taken = (self._roles.item, self._roles.gold)
+        return [name for name in new if name not in taken and not is_gold_name(name)]
+
+    def _number(self, columns: Sequence[Sequence[Any]], names: Sequence[str]) -> NDArray[Any]:
+        """Return the number of each value, in order of appearance, as the smallest integers."""
+        matrix = np.empty((len(columns[0]), len(columns)), np.uint16)
+        for j, (name, column) in enumerate(zip(names, columns, strict=True)):
             matrix[:, j] = np.minimum(self._numbers.of(column), MOST_VALUES + 1)
             if len(self._numbers) > MOST_VALUES:
                 raise VoteFileError(
@@ -196,12 +177,9 @@ class Spool:
                     f"{format_value(name)}.",
                     hints=[CHOOSE_SOURCES],
                 )
-        self._starts.append(self._file.seek(0, os.SEEK_END))
-        np.save(self._file, matrix.astype(np.uint8) if len(self._numbers) < 256 else matrix)
-        self._file.write(json.dumps(None if ids is None else list(ids)).encode() + b"\n")
-        self.n_items += rows
+        return matrix.astype(np.uint8) if len(self._numbers) < 256 else matrix
 
-    def finish(self, columns: tuple[str, ...], *, named: bool, picked: bool) -> None:
+    def finish(self) -> None:
         """Set the sources once all rows are added, and check identifiers and values.
 
         Raises
@@ -209,17 +187,17 @@ class Spool:
         VoteFileError
             If identifiers repeat, or if a column is free text and was not selected as a source.
         """
-        self._columns, self.n_sources = columns, len(columns)
-        self.source_names = columns if named else None
-        if self.has_ids:
+        self.n_sources = len(self._columns)
+        self.source_names = tuple(self._columns) if self._table.has_names else None
+        if self._roles.item is not None:
             require_distinct(lambda: (ids for _, ids in self._blocks()))
-        if not picked and len(self._numbers) > MOST_DISTINCT:
+        if self._options.sources is None and len(self._numbers) > MOST_DISTINCT:
             self._require_few_values()
 
     def _require_few_values(self) -> None:
         seen: list[set[int]] = [set() for _ in self._columns]
         for matrix, _ in self._blocks():
-            for j in range(matrix.shape[1] - self.has_gold):
+            for j in range(matrix.shape[1] - self._has_gold):
                 seen[j].update(np.unique(matrix[:, j]).tolist())
         for name, values in zip(self._columns, seen, strict=True):
             if is_free_text(len(values), self.n_items):
@@ -232,17 +210,17 @@ class Spool:
 
     def survey(self, exact: bool = False) -> Survey:  # noqa: ARG002  # always exact
         """Return all values that occur."""
-        return Survey(list(self._numbers), self.plain_text)
+        return Survey(list(self._numbers), self._table.plain_text)
 
     def find(self, value: Any) -> str | None:
         """Describe the first position of a value among the votes; None if it does not occur."""
         row = 0
-        number = self._numbers[value]
+        number = self._numbers.get(value, -1)
         for matrix, ids in self._blocks():
             hits = np.argwhere(matrix == number)
             if len(hits):
                 i, j = (int(x) for x in hits[0])
-                is_gold = self.has_gold and j == matrix.shape[1] - 1
+                is_gold = self._has_gold and j == matrix.shape[1] - 1
                 column = "gold labels" if is_gold else f"source {self._columns[j]!r}"
                 return f"item {ids[i]!r}, {column}" if ids is not None else f"row {row + i}, {column}"
             row += len(matrix)
@@ -265,22 +243,33 @@ class Spool:
                 continue
             codes, end = np.concatenate(held), n if is_last else n - n % rows
             for at in range(0, end, rows):
-                part, of_part = codes[at : at + rows], ids[at : at + rows] if self.has_ids else None
+                part = codes[at : at + rows]
                 votes = np.ascontiguousarray(part[:, : self.n_sources])
-                yield votes, of_part, part[:, -1] if self.has_gold else None
+                yield votes, ids[at : at + rows] or None, part[:, -1] if self._has_gold else None
             held, ids, n = [codes[end:]], ids[end:], n - end
 
     def _encode(self, table: NDArray[np.int16], numbers: NDArray[Any], dtype: Any) -> NDArray[Any]:
         """Return the codes of a block, gold labels last; sources that appear later abstain."""
         codes = np.take(table, numbers)
-        if codes.size and codes.min() == UNKNOWN:
-            value = list(self._numbers)[int(numbers[codes == UNKNOWN].flat[0])]
-            raise unknown_vote_error(value, self.find(value))
-        width = codes.shape[1] - self.has_gold
-        every = np.full((len(codes), self.n_sources + self.has_gold), ABSTAIN, dtype)
+        width = codes.shape[1] - self._has_gold
+        every = np.full((len(codes), self.n_sources + self._has_gold), ABSTAIN, dtype)
         every[:, :width] = codes[:, :width]
         every[:, self.n_sources :] = codes[:, width:]
         return every
+
+
+def _require_one_type(columns: Sequence[Sequence[Any]], names: Sequence[str]) -> None:
+    """Require that booleans and numbers are not mixed: True and 1 are the same key to Python."""
+    kinds: dict[type, int] = {}
+    for j, column in enumerate(columns):
+        for kind in set(map(type, column)):
+            kinds.setdefault(kind, j)
+    numbers = [kind for kind in (int, float) if kind in kinds]
+    if bool in kinds and numbers:
+        raise VoteFileError(
+            f"Votes must have one type; got booleans (source {format_value(names[kinds[bool]])}) and numbers "
+            f"(source {format_value(names[kinds[numbers[0]]])})."
+        )
 
 
 # ---------------------------------------------------------------------- long form
@@ -366,9 +355,6 @@ class LongVotes:
     def _build(self, coding: Coding) -> Votes:
         rows, columns, values = self._parts[0]
         codes = coding.table(list(self._values))[values]
-        if codes.size and codes.min() == UNKNOWN:
-            bad = list(self._values)[int(values[codes == UNKNOWN][0])]
-            raise unknown_vote_error(bad, self.find(bad))
         names, items = self.source_names, as_identifiers(list(self._items), None)
         matrix = build_codes(rows, columns, codes, len(coding.classes), items, names, self._duplicates)
         return Votes(matrix, coding.classes, names, items)

@@ -49,6 +49,10 @@ class Block(NamedTuple):
     columns: Columns
     fields: Columns
 
+    @property
+    def n_rows(self) -> int:
+        return len(next(itertools.chain(self.columns.values(), self.fields.values())))
+
 
 class DelimitedTable:
     """A csv or tsv file.

@@ -11,13 +11,13 @@ from typing import Any, Protocol
 import numpy as np
 from numpy.typing import NDArray
 
-from flyingsquid._values import format_count, format_value, is_integer, is_null, option_error
+from flyingsquid._values import format_count, format_value, is_null, read_integer
 from flyingsquid._warnings import warn_about_votes
 from flyingsquid.exceptions import Note, VoteFileError
 from flyingsquid.files.arrays import read_npy, read_npz
 from flyingsquid.files.coding import Coding, ParseOptions, Survey, build_coding
 from flyingsquid.files.columnar import Batches, read_columnar
-from flyingsquid.files.columns import ColumnSpec, Form, Roles
+from flyingsquid.files.columns import Form, ReadOptions, Roles
 from flyingsquid.files.datasets import is_wrench, read_directory, read_wrench
 from flyingsquid.files.decoded_size import MOST_BYTES
 from flyingsquid.files.exchange import TOOLS, read_eval, read_export, tool_of
@@ -27,7 +27,6 @@ from flyingsquid.files.text_tables import DelimitedTable, JsonTable, read_json
 from flyingsquid.votes import ABSTAIN, Votes
 from flyingsquid.votes.codes import Codes, Label, is_sparse, read_names, shown_names, stack_codes
 from flyingsquid.votes.conventions import SMALL_NUMBER, find_misreadings
-from flyingsquid.votes.longform import DUPLICATES
 
 # Large chunks, because some work is done once per chunk; still only a few megabytes of codes.
 _CHUNK_CELLS, _CHUNK_ROWS = 1 << 23, 1 << 19
@@ -282,65 +281,50 @@ def open_votes(
     ...     print(list(chunk.ids), chunk.votes.codes.tolist())
     ['a', 'b'] [[1, -1], [0, 0]]
     """
-    columns = ColumnSpec(form, item, sources, ignore, gold, long)  # type: ignore[arg-type]  # made tuples
+    options = ReadOptions(
+        form, item, sources, ignore, gold, long,  # type: ignore[arg-type]  # iterables become tuples
+        header, part, duplicates, max_decoded_bytes,
+    )  # fmt: skip
     values = ParseOptions.read(classes, abstain, signed, reasons, normalize)
-    if duplicates not in DUPLICATES:
-        raise option_error("duplicates", f"one of {', '.join(DUPLICATES)}", duplicates)
-    for name, number in (
-        ("max_decoded_bytes", max_decoded_bytes),
-        ("chunk_rows", 1 if chunk_rows is None else chunk_rows),
-    ):
-        if not is_integer(number) or number < 1:
-            raise option_error(name, "an int >= 1", number)
+    if chunk_rows is not None:
+        read_integer("chunk_rows", chunk_rows, 1)
     given = open_input(path)
     with located(given.shown):
-        found, roles, source = _read(
-            given, detect_format(given, format), columns, duplicates, header, part, max_decoded_bytes
-        )
+        found, roles, source = _read(given, detect_format(given, format), options)
         if not source.n_items:
             raise VoteFileError("The file contains no items.")
         return VoteFile(source, given, found, roles, values, chunk_rows)
 
 
-def _read(
-    given: Input,
-    format: str,
-    columns: ColumnSpec,
-    duplicates: str,
-    header: bool | None,
-    part: str | None,
-    max_decoded_bytes: int,
-) -> tuple[str, Roles, Source]:
+def _read(given: Input, format: str, options: ReadOptions) -> tuple[str, Roles, Source]:
     """Return the format, which the content of JSON decides, and the votes."""
     if format in ("csv", "tsv"):
-        return format, *read_table(DelimitedTable(given, format, header), columns, duplicates)
+        return format, *read_table(DelimitedTable(given, format, options.header), options)
     if format in ("parquet", "arrow"):
-        return format, *read_columnar(given.path, format, columns, duplicates, max_decoded_bytes, part)
-    if format in ("npy", "npz"):
-        if format == "npy":
-            return format, *read_npy(given.path, columns)
-        return format, *read_npz(given.path, columns, part, max_decoded_bytes)
+        return format, *read_columnar(given.path, format, options)
+    if format == "npy":
+        return format, *read_npy(given.path, options)
+    if format == "npz":
+        return format, *read_npz(given.path, options)
     if format == "wrench":
-        return format, *read_directory(given.path, columns, part)
-    return _read_json(given, format, columns, duplicates, part, max_decoded_bytes)
+        return format, *read_directory(given.path, options)
+    return _read_json(given, format, options)
 
 
-def _read_json(
-    given: Input, format: str, columns: ColumnSpec, duplicates: str, part: str | None, max_decoded_bytes: int
-) -> tuple[str, Roles, Source]:
+def _read_json(given: Input, format: str, options: ReadOptions) -> tuple[str, Roles, Source]:
     """Read JSON lines, or a document: records, WRENCH or the export of a tool."""
     document: Any = None
     if format == "inspect" and zipfile.is_zipfile(given.path):
-        document = read_eval(given.path, max_decoded_bytes)
+        document = read_eval(given.path, options.max_decoded_bytes)
     elif format != "jsonl":
-        document = read_json(given, max_decoded_bytes)
+        document = read_json(given, options.max_decoded_bytes)
     tool = tool_of(document) if format == "json" else format
     if tool in TOOLS:
-        return tool, *read_export(document, tool, columns, part, duplicates)
+        return tool, *read_export(document, tool, options)
     if is_wrench(document):
-        return format, *read_wrench(document, columns, None)
+        return format, *read_wrench(document, options)
     records = document if document is None or isinstance(document, list) else [document]
-    return format, *read_table(JsonTable(records, given), columns, duplicates)
+    return format, *read_table(JsonTable(records, given), options)
 
 
 def _survey(source: Source, options: ParseOptions) -> Survey:
