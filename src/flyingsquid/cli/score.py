@@ -12,7 +12,8 @@ from flyingsquid.cli.console import Console
 from flyingsquid.cli.options import FILE, VOTES, check_outputs, naming_output_format, read_list
 from flyingsquid.exceptions import ModelFileError
 from flyingsquid.files.outputs import output_format
-from flyingsquid.files.score_files import ESTIMATE_FORMATS, read_score_file, write_estimates
+from flyingsquid.files.vote_files import read_score_file
+from flyingsquid.files.writing import ESTIMATE_FORMATS, write_estimates
 
 
 def _read_levels(ctx: click.Context, param: click.Parameter, value: str | None) -> list[float] | None:

@@ -1,9 +1,8 @@
 """Files of votes and labels: csv, tsv, JSON lines, npy, npz, parquet, arrow, WRENCH."""
 
 from flyingsquid.files.inputs import FORMATS, format_of_name
-from flyingsquid.files.labels import LABEL_FORMATS, LabelWriter, label_format
 from flyingsquid.files.vote_files import VoteChunk, VoteFile, open_votes
-from flyingsquid.files.writing import write_votes
+from flyingsquid.files.writing import LABEL_FORMATS, LabelWriter, label_format, write_votes
 
 __all__ = [
     "FORMATS",

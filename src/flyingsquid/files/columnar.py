@@ -36,7 +36,7 @@ from flyingsquid.files.decoded_size import (
     too_large_error,
 )
 from flyingsquid.files.inputs import located, need_pyarrow, parquet_parts
-from flyingsquid.files.outputs import META
+from flyingsquid.files.table_writers import META
 from flyingsquid.files.tables import LongVotes
 from flyingsquid.kernels import n_threads
 from flyingsquid.votes.codes import ABSTAIN, Label

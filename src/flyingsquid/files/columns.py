@@ -13,7 +13,6 @@ from numpy.typing import NDArray
 from flyingsquid._values import format_list, format_value, option_error, read_integer
 from flyingsquid.exceptions import Hint, Note, OptionError, VoteFileError
 from flyingsquid.files.decoded_size import MOST_BYTES
-from flyingsquid.files.outputs import list_of_ids
 from flyingsquid.votes.conventions import (
     find_item_column,
     find_long_columns,
@@ -249,7 +248,7 @@ def require_distinct(read: Callable[[], Iterable[Any]]) -> None:
     if not suspects:
         return
     seen: set[Any] = set()
-    values = (value for block in read() for value in list_of_ids(block))
+    values = (value for block in read() for value in list_of_values(block))
     for row, value in enumerate(values):
         if hash(value) in suspects or value in suspects:
             if value in seen:
@@ -259,6 +258,15 @@ def require_distinct(read: Callable[[], Iterable[Any]]) -> None:
                     hints=[_NO_ITEM],
                 )
             seen.add(value)
+
+
+def list_of_values(values: Any) -> list[Any]:
+    """Return a column of any type as a list of Python values."""
+    if isinstance(values, list):
+        return values
+    if hasattr(values, "to_pylist"):
+        return list(values.to_pylist())
+    return list(np.asarray(values, None if isinstance(values, np.ndarray) else object).tolist())
 
 
 def _are_increasing(blocks: Iterable[Any]) -> bool:
@@ -277,7 +285,7 @@ def _are_increasing(blocks: Iterable[Any]) -> bool:
 def _hashes(ids: Any) -> NDArray[np.int64]:
     numbers = _as_integers(ids)
     if numbers is None:
-        return np.fromiter(map(hash, list_of_ids(ids)), np.int64, len(ids))
+        return np.fromiter(map(hash, list_of_values(ids)), np.int64, len(ids))
     return numbers.astype(np.int64, copy=False)
 
 

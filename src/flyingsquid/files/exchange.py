@@ -19,9 +19,8 @@ from numpy.typing import ArrayLike
 
 from flyingsquid._values import format_list, format_value, is_integer, is_null
 from flyingsquid.exceptions import Hint, Note, OptionError, VoteFileError
-from flyingsquid.files.columns import ReadOptions, Roles
+from flyingsquid.files.columns import ReadOptions, Roles, list_of_values
 from flyingsquid.files.decoded_size import MOST_BYTES, too_large_error
-from flyingsquid.files.outputs import list_of_ids
 from flyingsquid.files.state import encode_labels
 from flyingsquid.files.tables import LongVotes
 from flyingsquid.votes.codes import marked_cells
@@ -358,7 +357,7 @@ def export_text(
     for i, j, code in zip(*(column.tolist() for column in marked_cells(votes.codes)), strict=True):
         if code >= 0:
             cast[i].append((names[j], classes[code]))
-    ids = range(n) if chunk.ids is None else list_of_ids(chunk.ids)
+    ids = range(n) if chunk.ids is None else list_of_values(chunk.ids)
     known = [None] * n if gold is None else [classes[max(-1, int(code))] for code in gold]
     items = list(map(_Written, ids, _fields(data, n), cast, known, labels, top))
     document = _WRITERS[tool](items, part or "label")

@@ -32,6 +32,7 @@ FORMATS = (
 """Names of formats. ``json``: a list of records, or WRENCH in one file. ``wrench``: a directory.
 ``parquet``: a file, or a directory of files. ``arrow``: a file, or a directory of Hugging Face datasets."""
 
+DELIMITERS = {"csv": ",", "tsv": "\t"}
 BLOCK = 1 << 20
 _ENDINGS = {
     ".csv": "csv", ".tsv": "tsv", ".tab": "tsv", ".txt": "csv",

@@ -18,12 +18,7 @@ from typing import Any, NamedTuple, TypeAlias
 from flyingsquid._values import format_count, format_value
 from flyingsquid.exceptions import Hint, Note, VoteFileError
 from flyingsquid.files.decoded_size import MOST_BYTES, too_large_error
-from flyingsquid.files.inputs import (
-    Input,
-    one_line,
-    text_blocks,
-)
-from flyingsquid.files.outputs import DELIMITERS
+from flyingsquid.files.inputs import DELIMITERS, Input, one_line, text_blocks
 from flyingsquid.votes.conventions import MISSING_TEXTS
 
 Columns: TypeAlias = Mapping[str, Sequence[Any]]

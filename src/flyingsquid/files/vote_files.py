@@ -4,14 +4,14 @@ from __future__ import annotations
 
 import os
 import zipfile
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any, Protocol
 
 import numpy as np
 from numpy.typing import NDArray
 
-from flyingsquid._values import format_count, format_value, is_null, read_integer
+from flyingsquid._values import format_count, format_list, format_value, is_null, read_integer
 from flyingsquid._warnings import warn_about_votes
 from flyingsquid.exceptions import Note, VoteFileError
 from flyingsquid.files.arrays import read_npy, read_npz
@@ -27,6 +27,7 @@ from flyingsquid.files.text_tables import DelimitedTable, JsonTable, read_json
 from flyingsquid.votes import ABSTAIN, Votes
 from flyingsquid.votes.codes import Codes, Label, is_sparse, read_names, shown_names, stack_codes
 from flyingsquid.votes.conventions import SMALL_NUMBER, find_misreadings
+from flyingsquid.votes.score_tables import Scores, read_score_table
 
 # Large chunks, because some work is done once per chunk; still only a few megabytes of codes.
 _CHUNK_CELLS, _CHUNK_ROWS = 1 << 23, 1 << 19
@@ -381,7 +382,7 @@ def join_chunks(chunks: list[VoteChunk]) -> VoteChunk:
     return VoteChunk(Votes(codes, first.classes, first.names, items), np.concatenate(ids), gold)
 
 
-# ---------------------------------------------------------------------- items
+# ---------------------------------------------------------------------- items and scores
 
 
 def read_records(path: StrPath) -> list[Any]:
@@ -429,3 +430,33 @@ def iterate_records(source: Input) -> Iterable[dict[str, Any]]:
             yield record
     else:
         raise VoteFileError(f"The items must be csv, tsv, jsonl, json, parquet, arrow or txt; got {found}.")
+
+
+def read_score_file(
+    path: StrPath, *, ignore: Collection[str] = (), fitted: Sequence[str] | None = None
+) -> Scores:
+    """Read a wide or long table of scores.
+
+    Parameters
+    ----------
+    path : str or os.PathLike
+        A csv, tsv, JSON, parquet or arrow file with named columns; ``-`` is standard input.
+    ignore : collection of str
+        Columns to leave out.
+    fitted : sequence of str, optional
+        Names of the sources of an earlier fit; other columns of a wide table are left out.
+    """
+    source = open_input(path)
+    with located(source.shown):
+        records = list(iterate_records(source))
+        if not records:
+            raise VoteFileError("The file must have column names and at least one row.")
+        names = list(dict.fromkeys(str(name) for record in records for name in record))
+        unknown = [name for name in ignore if name not in names]
+        if unknown:
+            raise VoteFileError(
+                f"`ignore` must contain column names, such as {format_list(names, 5)}; got "
+                f"{format_value(unknown[0])}."
+            )
+        columns = {name: [record.get(name) for record in records] for name in names if name not in ignore}
+        return read_score_table(columns, None, fitted)
