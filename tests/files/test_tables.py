@@ -12,8 +12,7 @@ from flyingsquid.files import open_votes
 from flyingsquid.files.coding import ParseOptions, build_coding
 from flyingsquid.files.columns import ReadOptions
 from flyingsquid.files.inputs import open_input
-from flyingsquid.files.tables import read_table
-from flyingsquid.files.text_tables import DelimitedTable
+from flyingsquid.files.tables import DelimitedTable, read_table
 
 
 def codes_of_sparse(path, **options):

@@ -22,18 +22,18 @@ from flyingsquid.cli.console import (
 from flyingsquid.cli.options import (
     FILE,
     VOTES,
+    check_output_format,
     check_outputs,
     clip_length_of,
     layout_option,
     method_option,
     model_option,
-    naming_output_format,
     read_balance,
     read_graph,
     reading_options,
 )
 from flyingsquid.exceptions import OptionError
-from flyingsquid.files import LABEL_FORMATS, LabelWriter, VoteFile, label_format
+from flyingsquid.files import LABEL_FORMATS, LabelWriter, VoteFile
 from flyingsquid.votes import Votes
 from flyingsquid.votes.decisions import TieBreak, decide, is_tied
 from flyingsquid.votes.patterns import distinct_codes, is_repetitive
@@ -112,8 +112,7 @@ def label(votes: str, output: str, **options: Any) -> None:
     outputs = {"--output": output, "--report": options["report_path"], "--model": options["model_path"]}
     inputs = [votes, options["with_model"], options["features_path"]]
     check_outputs(inputs, outputs, overwrite=options["force"])
-    with naming_output_format():
-        label_format(output, options["output_format"])  # fails before the work starts
+    check_output_format(output, options["output_format"], LABEL_FORMATS)
     from flyingsquid.cli.inputs import fit_model, load_features, read_inputs
 
     console = Console(options["quiet"] or options["as_json"], output == "-")

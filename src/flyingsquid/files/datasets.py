@@ -18,8 +18,7 @@ from flyingsquid._values import format_value
 from flyingsquid.exceptions import Hint, Note, VoteFileError
 from flyingsquid.files.arrays import MatrixVotes
 from flyingsquid.files.columns import ReadOptions, Roles
-from flyingsquid.files.inputs import HUGGING_FACE, located, open_input
-from flyingsquid.files.text_tables import read_json
+from flyingsquid.files.inputs import HUGGING_FACE, located, open_input, read_json
 from flyingsquid.votes.codes import MOST_CLASSES, Label
 
 WEAK, GOLD = "weak_labels", "label"

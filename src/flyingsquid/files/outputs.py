@@ -172,7 +172,10 @@ def _copy_at_end(shown: str) -> Iterator[BinaryIO]:
 
 
 def output_format(path: StrPath, declared: str | None, supported: tuple[str, ...]) -> str:
-    """Return the format to write: declared, implied by the name, or csv for names without an ending."""
+    """Return the format to write: declared, implied by the name, or csv for names without an ending.
+
+    The packages that the format needs are required, too.
+    """
     check_format(declared)
     shown = os.fspath(path)
     found = declared or format_of_name(shown)
@@ -188,4 +191,6 @@ def output_format(path: StrPath, declared: str | None, supported: tuple[str, ...
         raise VoteFileError(f"The format must be one of {', '.join(supported)}; got {found}.", path=shown)
     if found in BINARY and compression_of_name(shown):
         raise VoteFileError(f"{found} files are already compressed; remove the last suffix.", path=shown)
+    if found in ("parquet", "arrow"):
+        need_pyarrow(f"Writing {found}")
     return found

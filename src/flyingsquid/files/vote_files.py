@@ -21,9 +21,16 @@ from flyingsquid.files.columns import Form, ReadOptions, Roles
 from flyingsquid.files.datasets import is_wrench, read_directory, read_wrench
 from flyingsquid.files.decoded_size import MOST_BYTES
 from flyingsquid.files.exchange import TOOLS, read_eval, read_export, tool_of
-from flyingsquid.files.inputs import Input, StrPath, detect_format, located, open_input, text_blocks
-from flyingsquid.files.tables import read_table
-from flyingsquid.files.text_tables import DelimitedTable, JsonTable, read_json
+from flyingsquid.files.inputs import (
+    Input,
+    StrPath,
+    detect_format,
+    located,
+    open_input,
+    read_json,
+    text_blocks,
+)
+from flyingsquid.files.tables import DelimitedTable, JsonTable, read_table
 from flyingsquid.votes import ABSTAIN, Votes
 from flyingsquid.votes.codes import Codes, Label, is_sparse, read_names, shown_names, stack_codes
 from flyingsquid.votes.conventions import SMALL_NUMBER, find_misreadings
