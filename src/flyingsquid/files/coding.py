@@ -16,7 +16,7 @@ from flyingsquid.files.columns import CHOOSE_SOURCES
 from flyingsquid.files.state import decode_labels
 from flyingsquid.votes.codes import ABSTAIN, MOST_CLASSES, REASONS, Label, code_of_reason, smallest_dtype
 from flyingsquid.votes.conventions import MISSING_TEXTS, infer_integer_classes, normalize_label
-from flyingsquid.votes.encode import factorize
+from flyingsquid.votes.encode import Convention, factorize
 
 REASON_TEXTS = {f"!{reason}": code_of_reason(reason) for reason in REASONS[1:]}
 """Missing votes with a reason in text files: ``!refused`` and so on."""
@@ -33,12 +33,19 @@ Find = Callable[[Any], str]
 
 @dataclass(frozen=True, slots=True)
 class ParseOptions:
-    """Options of :func:`~flyingsquid.files.open_votes` for values; ``reasons`` are mapped to codes."""
+    """Options of :func:`~flyingsquid.files.open_votes` for values.
+
+    Attributes
+    ----------
+    classes : tuple of labels, or None to infer them
+    missing : mapping of str to int
+        Codes of values that mean a missing vote, by their text.
+    signed, normalize : bool
+    """
 
     classes: tuple[Label, ...] | None = None
-    abstain: frozenset[str] = frozenset()
+    missing: Mapping[str, int] = field(default_factory=dict)
     signed: bool = False
-    reasons: Mapping[str, int] = field(default_factory=dict)
     normalize: bool = False
 
     @classmethod
@@ -51,35 +58,24 @@ class ParseOptions:
         normalize: bool,
     ) -> ParseOptions:
         """Check the options of a user."""
-        if isinstance(abstain, (str, int, float)):
-            abstain = (abstain,)
-        texts = frozenset(str(classify(value)[1]) for value in abstain or ())
-        for value, reason in (reasons or {}).items():
-            if reason not in REASONS:
-                raise OptionError(
-                    f"`reasons` must map values to {', '.join(REASONS)}; got {format_value(reason)} for "
-                    f"{format_value(value)}.",
-                    parameter="reasons",
-                )
-        codes = {str(classify(value)[1]): code_of_reason(reason) for value, reason in (reasons or {}).items()}
-        labels = None if classes is None else tuple(map(plain_value, classes))
-        if labels is not None and normalize and not isinstance(classes, str):
-            labels = tuple(normalize_label(label) for label in labels)
-        if labels is not None and signed:
+        if classes is not None and signed:
             raise OptionError(
                 "`classes` must be None with signed=True; the classes are -1 and 1.", parameter="classes"
             )
-        if labels is not None and (
-            isinstance(classes, str) or len(labels) < 2 or len(set(map(str, labels))) < len(labels)
-        ):
-            raise option_error("classes", "a list of at least two different labels", classes)
-        both = [label for label in labels or () if str(label) in texts or str(label) in codes]
-        if both:
+        values = [abstain] if isinstance(abstain, (str, int, float)) else list(abstain or ())
+        convention = Convention.read(values, classes, reasons, normalize=normalize)
+        labels = convention.classes
+        # In a file, 1 and "1" may be written alike.
+        texts = [str(label) for label in labels or ()]
+        if len(set(texts)) < len(texts):
+            raise option_error("classes", "unique", list(labels or ()))
+        missing = {str(classify(v)[1]): code_of_reason(why) for v, why in convention.reasons.items()}
+        both = next((text for text in texts if text in missing), None)
+        if both is not None:
             raise OptionError(
-                f"`classes` must not contain a value that means 'no vote'; got {format_value(both[0])}.",
-                parameter="classes",
+                f"`classes` must not contain a value that means 'no vote'; got {both}.", parameter="classes"
             )
-        return cls(labels, texts, signed, codes, normalize)
+        return cls(labels, missing, signed, normalize)
 
 
 @dataclass(frozen=True, slots=True)
@@ -295,7 +291,7 @@ def build_coding(survey: Survey, options: ParseOptions, find: Find) -> tuple[Cod
 
 def _coding(classes: tuple[Label, ...], options: ParseOptions, survey: Survey) -> Coding:
     codes = {(type(label), label): k for k, label in enumerate(classes)}
-    texts = dict.fromkeys(options.abstain, ABSTAIN) | dict(options.reasons)
+    texts = dict(options.missing)
     if options.signed:
         texts["0"] = ABSTAIN
     if options.classes is not None or survey.classes is not None:  # a declared class may look like "no vote"
@@ -430,7 +426,7 @@ def _match_case(found: list[str], pair: tuple[str, str]) -> tuple[Label, ...]:
 
 def _notes_on_missing(survey: Survey, options: ParseOptions) -> list[Note]:
     texts = [v for v in survey.values if isinstance(v, str) and v.strip()]
-    words = sorted(v for v in texts if v.strip().lower() in MISSING_TEXTS and v not in options.abstain)
+    words = sorted(v for v in texts if v.strip().lower() in MISSING_TEXTS and v not in options.missing)
     others = (v for v in texts if v not in words)
     if survey.plain_text and any(classify(v, plain_text=True)[0] == "string" for v in others):
         words += [v for v in texts if v.strip() == "-1"]

@@ -393,7 +393,7 @@ class WideVotes:
 
     def add(self, block: Block) -> None:
         """Append the rows of a block."""
-        if self._options.sources is None:
+        if self._table.names is None and self._options.sources is None:
             self._columns += self._new_sources(block)
         nothing = [None] * block.n_rows
         ids = None if self._roles.item is None else block.fields.get(self._roles.item, nothing)

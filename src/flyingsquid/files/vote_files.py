@@ -133,7 +133,8 @@ class VoteFile:
     ) -> None:  # fmt: skip
         survey = _survey(source, values)
         coding, notes = build_coding(survey, values, lambda value: source.find(value) or "gold labels")
-        is_declared = (values.classes or survey.classes) is not None or values.abstain or values.signed
+        is_declared = (values.classes or survey.classes) is not None or values.signed
+        is_declared |= ABSTAIN in values.missing.values()
         self._source, self._coding = source, coding
         self._input = given  # a temporary copy of standard input lives as long as this
         self._missing = [v for v in survey.values if coding.code_of(v) == ABSTAIN]
@@ -337,7 +338,7 @@ def _read_json(given: Input, format: str, options: ReadOptions) -> tuple[str, Ro
 
 def _survey(source: Source, options: ParseOptions) -> Survey:
     """Return the values that occur; all of them if the extremes do not determine the classes."""
-    survey = source.survey(exact=bool(options.abstain or options.reasons))
+    survey = source.survey(exact=bool(options.missing))
     numbers = [v for v in survey.values if v is not None]
     if not survey.extremes_only or not numbers:
         return survey
