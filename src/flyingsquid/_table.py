@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import html
-import math
 import unicodedata
 from abc import ABC, abstractmethod
 from collections.abc import Mapping, Sequence
@@ -11,7 +10,7 @@ from dataclasses import dataclass
 from importlib import import_module
 from typing import Any, TypeAlias
 
-from flyingsquid._values import format_count, plain_value
+from flyingsquid._values import format_count, is_null, plain_value
 from flyingsquid.exceptions import FlyingSquidError
 from flyingsquid.votes.codes import Label
 
@@ -101,7 +100,7 @@ class Table:
     def to_dict(self) -> dict[str, list[Scalar]]:
         """Return the values of each column by its name, as JSON values; NaN becomes None."""
         return {
-            column: [None if _is_nan(row[at]) else row[at] for row in self.rows]
+            column: [None if is_null(row[at]) else row[at] for row in self.rows]
             for at, column in enumerate(self.columns)
         }
 
@@ -174,11 +173,7 @@ def as_scalar(label: Label) -> Scalar:
 
 
 def _is_blank(value: Scalar) -> bool:
-    return value is None or value == "" or _is_nan(value)
-
-
-def _is_nan(value: Scalar) -> bool:
-    return isinstance(value, float) and math.isnan(value)
+    return value == "" or is_null(value)
 
 
 def _shown(value: Scalar, spec: str) -> str:

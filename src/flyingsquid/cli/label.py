@@ -37,7 +37,7 @@ from flyingsquid.files import LABEL_FORMATS, LabelWriter, VoteFile
 from flyingsquid.votes import Votes
 from flyingsquid.votes.decisions import TieBreak, decide, is_tied
 from flyingsquid.votes.patterns import distinct_codes, is_repetitive
-from flyingsquid.votes.tallies import item_votes
+from flyingsquid.votes.tallies import votes_cast
 
 if TYPE_CHECKING:
     from flyingsquid.analysis import Comparison
@@ -242,7 +242,7 @@ class Labeler:
         from flyingsquid.inference import vote_shares
 
         shares = vote_shares(votes.codes, votes.n_classes)[:, 0]
-        n_votes = item_votes(votes.codes).cast.astype(np.int32)
+        n_votes = votes_cast(votes.codes).astype(np.int32)
         self.comparison.add(posterior, shares, n_votes, times=counts)
         tied = is_tied(posterior)
         self.n_tied += int(tied.sum() if counts is None else counts[tied].sum())

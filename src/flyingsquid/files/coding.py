@@ -161,15 +161,15 @@ class Coding:
             return self.codes.get((str, folded))
         return None
 
-    def table(self, values: Sequence[Any]) -> NDArray[np.int16]:
+    def table(self, values: Sequence[Any]) -> NDArray[Any]:
         """Return the codes of many values, and at the end the code of "no vote", for index -1."""
-        codes = np.fromiter((self.code_of(v) for v in values), np.int16, len(values))
-        return np.append(codes, np.int16(ABSTAIN))
+        codes = [self.code_of(value) for value in values]
+        return np.array([*codes, ABSTAIN], self.dtype)
 
     def encode(self, votes: NDArray[Any]) -> NDArray[Any]:
         """Return the codes of an array of any shape; :data:`UNKNOWN` for a value without a code."""
         if not votes.size:
-            return np.zeros(votes.shape, np.int16)
+            return np.zeros(votes.shape, self.dtype)
         is_plain = votes.dtype.kind in "iu" and self.is_plain
         if is_plain and int(votes.min()) >= ABSTAIN and int(votes.max()) < len(self.classes):
             return votes.astype(self.dtype)

@@ -452,7 +452,7 @@ class ArrowCoder:
             return self._floats(array)
         if not types.is_dictionary(kind):
             array = array.dictionary_encode()
-        table = self._coding.table(array.dictionary.to_pylist()).astype(self._coding.dtype)
+        table = self._coding.table(array.dictionary.to_pylist())
         indices = array.indices
         # The code of "no vote" is last in the table, at index -1.
         index = np.asarray(indices.cast("int32").fill_null(-1) if indices.null_count else indices)
@@ -490,7 +490,7 @@ class ArrowCoder:
         kind = values.dtype.str
         if kind not in self._tables:
             every = np.arange(256, dtype=np.uint8).view(values.dtype).tolist()
-            self._tables[kind] = self._coding.table(every)[:-1].astype(self._coding.dtype)
+            self._tables[kind] = self._coding.table(every)[:-1]
         table = self._tables[kind]
         if table.dtype == values.dtype and len(values):
             within = np.arange(int(values.min()), int(values.max()) + 1)

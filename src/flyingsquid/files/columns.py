@@ -112,7 +112,7 @@ class Roles:
         return (*dict.fromkeys([*extra, *self.sources]),)
 
 
-def assign_roles(names: Sequence[str], options: ReadOptions, first: Sequence[Sequence[Any]] | None) -> Roles:
+def assign_roles(names: Sequence[str], options: ReadOptions, first: Sequence[Sequence[Any]]) -> Roles:
     """Assign roles to columns; ``first`` are the first values of each, to detect identifiers."""
     require_unique_names(names)
     if not names:
@@ -166,7 +166,7 @@ def free_text_error(name: str, distinct: int, rows: int) -> VoteFileError:
     )
 
 
-def _wide_roles(names: Sequence[str], options: ReadOptions, first: Sequence[Sequence[Any]] | None) -> Roles:
+def _wide_roles(names: Sequence[str], options: ReadOptions, first: Sequence[Sequence[Any]]) -> Roles:
     taken = {options.gold, *options.ignore}
     item = options.item if isinstance(options.item, str) else None
     notes: list[Note] = []
@@ -196,25 +196,15 @@ def _wide_roles(names: Sequence[str], options: ReadOptions, first: Sequence[Sequ
         for name in golden
     ]
     sources = tuple(name for name in rest if name not in golden)
-    _require_votes(sources, names, first)
     if not sources:
         raise VoteFileError(
             f"No vote columns are left; the columns are {format_list(names)}.", hints=[CHOOSE_SOURCES]
         )
+    by_name = dict(zip(names, first, strict=True))
+    distinct, rows = [set(by_name[name]) - {None, ""} for name in sources], len(first[0])
+    for j in find_other_columns(distinct, rows):
+        raise free_text_error(sources[j], len(distinct[j]), rows)
     return Roles("wide", item, sources, gold=options.gold, notes=tuple(notes))
-
-
-def _require_votes(
-    sources: Sequence[str], names: Sequence[str], first: Sequence[Sequence[Any]] | None
-) -> None:
-    """Raise VoteFileError if the first values of a column cannot be votes."""
-    if first is None:
-        return
-    rows, chosen = len(first[0]), set(sources)
-    by_name = zip(names, first, strict=True)
-    values = [set(column) - {None, ""} for name, column in by_name if name in chosen]
-    for j in find_other_columns(values, rows):
-        raise free_text_error(sources[j], len(values[j]), rows)
 
 
 # ---------------------------------------------------------------------- identifiers

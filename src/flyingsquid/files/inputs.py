@@ -137,20 +137,13 @@ def _detect_compression(shown: str, path: Path) -> Input:
     return Input(shown, path, compression)
 
 
-def temporary_file(owner: object, in_memory: int) -> Any:
-    """Open a temporary file that is closed when ``owner`` is collected; small ones stay in memory."""
-    file = tempfile.SpooledTemporaryFile(in_memory, prefix="flyingsquid-")  # noqa: SIM115  # closed with its owner
-    # Not __del__: in a reference cycle, such as that of a caught error, the file could be collected first.
-    weakref.finalize(owner, file.close)
-    return file
-
-
 # ---------------------------------------------------------------------- formats
 
 
 def detect_format(source: Input, declared: str | None = None) -> str:
     """Detect the format of a file. Name and content must agree, unless ``declared`` decides."""
-    check_format(declared)
+    if declared is not None and declared not in FORMATS:
+        raise option_error("format", f"one of {', '.join(FORMATS)}", declared)
     if source.path.is_dir():
         if declared not in (None, "wrench", "parquet", "arrow"):
             raise VoteFileError(f"A {declared} file was expected, but this is a directory.")
@@ -238,12 +231,6 @@ def format_of_name(name: StrPath) -> str | None:
 def compression_of_name(name: StrPath) -> str | None:
     """Return "gzip", "zstd" or None, as implied by the suffix of a file name."""
     return _COMPRESSED.get(os.path.splitext(os.fspath(name))[1].lower())
-
-
-def check_format(declared: str | None) -> None:
-    """Raise OptionError for an unknown format."""
-    if declared is not None and declared not in FORMATS:
-        raise option_error("format", f"one of {', '.join(FORMATS)}", declared)
 
 
 # ---------------------------------------------------------------------- text

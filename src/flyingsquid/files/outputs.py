@@ -15,11 +15,11 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any, BinaryIO
 
+from flyingsquid._values import option_error
 from flyingsquid.exceptions import Hint, VoteFileError
 from flyingsquid.files.inputs import (
     BLOCK,
     StrPath,
-    check_format,
     compression_of_name,
     format_of_name,
     located,
@@ -176,7 +176,8 @@ def output_format(path: StrPath, declared: str | None, supported: tuple[str, ...
 
     The packages that the format needs are required, too.
     """
-    check_format(declared)
+    if declared is not None and declared not in supported:
+        raise option_error("format", f"one of {', '.join(supported)}", declared)
     shown = os.fspath(path)
     found = declared or format_of_name(shown)
     if found is None and (shown == "-" or not os.path.splitext(shown)[1]):

@@ -65,7 +65,20 @@ class TableWriter(contextlib.AbstractContextManager["TableWriter"]):
         (self.close if kind is None else self.drop)()
 
 
-class DelimitedWriter(TableWriter):
+class _TextWriter(TableWriter):
+    """Base class of writers of text; ``labels`` and ``missing`` are cells for classes and for no label."""
+
+    def __init__(self, labels: Sequence[Any], missing: Any) -> None:
+        # The cell of each code: classes from the front, reasons and "no vote" from the back.
+        reasons = [f"!{reason}" for reason in reversed(REASONS[1:])]
+        self._cells = np.empty(len(labels) + len(REASONS), object)
+        self._cells[:] = [*labels, *reasons, missing]
+
+    def labels(self, codes: NDArray[Any]) -> Any:
+        return self._cells[codes].tolist()
+
+
+class DelimitedWriter(_TextWriter):
     """csv and tsv: a line of names, then one line per row; blank for no label."""
 
     def __init__(
@@ -79,7 +92,7 @@ class DelimitedWriter(TableWriter):
     ) -> None:
         self._rows = csv.writer(text_file(file), delimiter=DELIMITERS[format], lineterminator="\n")
         self._escape = escape_formulas
-        self._cells = _cells([label_text(label) for label in classes], "")
+        super().__init__([label_text(label) for label in classes], "")
         self.write([[name] for name in names])
 
     def values(self, values: Any) -> list[Any]:
@@ -87,23 +100,17 @@ class DelimitedWriter(TableWriter):
         are_booleans = isinstance(values, np.ndarray) and values.dtype == np.bool_
         return [_TRUTH[value] for value in found] if are_booleans else found
 
-    def labels(self, codes: NDArray[Any]) -> list[Any]:
-        return list(self._cells[codes].tolist())
-
     def write(self, columns: Sequence[Any]) -> None:
         rows = zip(*columns, strict=True)
         self._rows.writerows(map(_escape_formulas, rows) if self._escape else rows)
 
 
-class JsonLinesWriter(TableWriter):
+class JsonLinesWriter(_TextWriter):
     """JSON lines: one object per row; null for no label."""
 
     def __init__(self, file: BinaryIO, names: Sequence[str], classes: tuple[Label, ...] = ()) -> None:
         self._text, self._names = text_file(file), names
-        self._cells = _cells(encode_labels(classes), None)
-
-    def labels(self, codes: NDArray[Any]) -> list[Any]:
-        return list(self._cells[codes].tolist())
+        super().__init__(encode_labels(classes), None)
 
     def group(self, columns: Iterable[Any], keys: Sequence[str] | None) -> list[Any]:
         rows = zip(*columns, strict=True)
@@ -408,14 +415,6 @@ def text_file(file: BinaryIO) -> codecs.StreamWriter:
 def label_text(label: Any) -> str:
     """Return a class label as the text of a cell."""
     return str(label).lower() if isinstance(label, bool) else str(label)
-
-
-def _cells(labels: Sequence[Any], missing: Any) -> NDArray[Any]:
-    """Return the cell for each code: classes from the front, reasons and "no vote" from the back."""
-    reasons = [f"!{reason}" for reason in reversed(REASONS[1:])]
-    cells = np.empty(len(labels) + len(REASONS), object)
-    cells[:] = [*labels, *reasons, missing]
-    return cells
 
 
 def _escape_formulas(row: Iterable[Any]) -> list[Any]:

@@ -10,6 +10,8 @@ import io
 import itertools
 import json
 import os
+import tempfile
+import weakref
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 from typing import Any, NamedTuple, TypeAlias
@@ -19,7 +21,7 @@ from numpy.typing import NDArray
 
 from flyingsquid._values import format_count, format_list, format_value, is_null
 from flyingsquid.exceptions import Hint, Note, VoteFileError
-from flyingsquid.files.coding import Coding, Numbering, Survey
+from flyingsquid.files.coding import Coding, Numbering, Survey, classify
 from flyingsquid.files.columns import (
     CHOOSE_SOURCES,
     MOST_VALUES,
@@ -30,15 +32,15 @@ from flyingsquid.files.columns import (
     require_distinct,
     require_ids,
 )
-from flyingsquid.files.inputs import DELIMITERS, Input, one_line, parse_json, temporary_file, text_blocks
+from flyingsquid.files.inputs import DELIMITERS, Input, one_line, parse_json, text_blocks
 from flyingsquid.votes import Votes
 from flyingsquid.votes.codes import ABSTAIN
 from flyingsquid.votes.conventions import (
-    MISSING_TEXTS,
     MOST_DISTINCT,
     is_free_text,
     is_gold_name,
     is_item_name,
+    is_missing_text,
 )
 from flyingsquid.votes.frames import as_identifiers
 from flyingsquid.votes.longform import build_codes
@@ -87,7 +89,10 @@ class DelimitedTable:
         self.notes: list[Note] = []
         first = self._first_row(DELIMITERS[format])
         if header is None:
-            header = not all(_is_number_or_blank(cell) for cell in first)
+            header = not all(
+                is_missing_text(cell) or classify(cell, plain_text=True)[0] in ("integer", "fraction")
+                for cell in first
+            )
             if not header:
                 message = "The first line contains only numbers and is read as votes, not as names."
                 self.notes.append(Note(message, (Hint("header", "if it contains names", True),)))
@@ -137,16 +142,6 @@ class DelimitedTable:
                 f"The text is not valid {self._format}, or a quote is not closed: {one_line(error)}.",
                 line=reader.line_num,
             ) from error
-
-
-def _is_number_or_blank(cell: str) -> bool:
-    if cell.strip().lower() in MISSING_TEXTS:
-        return True
-    try:
-        float(cell)
-    except ValueError:
-        return False
-    return True
 
 
 def _count_lines(rows: list[list[str]]) -> int:
@@ -388,7 +383,9 @@ class WideVotes:
         self._has_gold = roles.gold is not None
         self._columns = list(roles.sources)
         self._numbers = Numbering()
-        self._file = temporary_file(self, in_memory)
+        self._file = tempfile.SpooledTemporaryFile(in_memory, prefix="flyingsquid-")  # noqa: SIM115
+        # Not __del__: in a reference cycle, such as that of a caught error, the file could go first.
+        weakref.finalize(self, self._file.close)
         self._starts: list[int] = []
 
     def add(self, block: Block) -> None:
@@ -489,7 +486,7 @@ class WideVotes:
         ids: list[Any] = []
         n = 0
         for number, (matrix, names) in enumerate(self._blocks(), start=1):
-            held.append(self._encode(table, matrix, coding.dtype))
+            held.append(self._encode(table, matrix))
             ids += names or ()
             n += len(matrix)
             is_last = number == len(self._starts)
@@ -502,11 +499,11 @@ class WideVotes:
                 yield votes, ids[at : at + rows] or None, part[:, -1] if self._has_gold else None
             held, ids, n = [codes[end:]], ids[end:], n - end
 
-    def _encode(self, table: NDArray[np.int16], numbers: NDArray[Any], dtype: Any) -> NDArray[Any]:
+    def _encode(self, table: NDArray[Any], numbers: NDArray[Any]) -> NDArray[Any]:
         """Return the codes of a block, gold labels last; sources that appear later abstain."""
         codes = np.take(table, numbers)
         width = codes.shape[1] - self._has_gold
-        every = np.full((len(codes), self.n_sources + self._has_gold), ABSTAIN, dtype)
+        every = np.full((len(codes), self.n_sources + self._has_gold), ABSTAIN, codes.dtype)
         every[:, :width] = codes[:, :width]
         every[:, self.n_sources :] = codes[:, width:]
         return every

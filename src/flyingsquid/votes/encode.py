@@ -83,9 +83,11 @@ class Convention:
         if isinstance(abstain, (list, tuple, set, frozenset)):
             reasons = {**dict.fromkeys(abstain, REASONS[0]), **(reasons or {})}
             abstain = None
-        if normalize and classes is not None:
-            classes = [normalize_label(label) for label in _as_tuple(classes)]
-        labels = _read_classes(classes, abstain, reasons or {})
+        labels = None
+        if classes is not None:
+            labels = _as_tuple(classes)
+            labels = tuple(map(normalize_label, labels)) if normalize else labels
+            _check_classes(labels, (abstain, *(reasons or ())))
         return cls(abstain, labels, reasons or {}, normalize=bool(normalize), **more)
 
     @classmethod
@@ -136,17 +138,13 @@ def equal(value: Any, other: Any) -> bool:
         return False
 
 
-def _read_classes(
-    classes: Iterable[Label] | None, abstain: Any, reasons: Mapping[Label, str]
-) -> tuple[Label, ...] | None:
-    if classes is None:
-        return None
-    labels = _as_tuple(classes)
+def _check_classes(labels: tuple[Label, ...], missing: Iterable[Any]) -> None:
+    """Raise OptionError unless the classes are unique, at least two, and none of them is a missing vote."""
     if len(labels) < 2:
         raise option_error("classes", "a list of at least two labels", list(labels))
     if len(set(labels)) < len(labels):
         raise option_error("classes", "unique", list(labels))
-    for value in (abstain, *reasons):
+    for value in missing:
         if value is not None and any(equal(value, label) for label in labels):
             advice = " Use Votes.from_signed for votes of -1, 0 (no vote) and +1."
             raise OptionError(
@@ -154,7 +152,6 @@ def _read_classes(
                 f"{format_value(list(labels))}.{advice if equal(value, ABSTAIN) else ''}",
                 parameter="classes",
             )
-    return labels
 
 
 def _as_tuple(classes: Iterable[Label]) -> tuple[Label, ...]:
