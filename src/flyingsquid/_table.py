@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from importlib import import_module
 from typing import Any, TypeAlias
 
-from flyingsquid._values import format_count, is_null, plain_value
+from flyingsquid._values import format_count, plain_value
 from flyingsquid.exceptions import FlyingSquidError
 from flyingsquid.votes.codes import Label
 
@@ -100,7 +100,7 @@ class Table:
     def to_dict(self) -> dict[str, list[Scalar]]:
         """Return the values of each column by its name, as JSON values; NaN becomes None."""
         return {
-            column: [None if is_null(row[at]) else row[at] for row in self.rows]
+            column: [None if row[at] != row[at] else row[at] for row in self.rows]  # noqa: PLR0124  # NaN
             for at, column in enumerate(self.columns)
         }
 
@@ -173,7 +173,7 @@ def as_scalar(label: Label) -> Scalar:
 
 
 def _is_blank(value: Scalar) -> bool:
-    return value == "" or is_null(value)
+    return value is None or value == "" or value != value  # noqa: PLR0124  # NaN
 
 
 def _shown(value: Scalar, spec: str) -> str:

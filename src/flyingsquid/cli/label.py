@@ -42,6 +42,7 @@ from flyingsquid.votes.tallies import votes_cast
 if TYPE_CHECKING:
     from flyingsquid.analysis import Comparison
     from flyingsquid.cli.inputs import LoadedVotes
+    from flyingsquid.fits.diagnostics import Verdict
 
 _TIE_BREAKS = {
     "first": "The first of the classes is chosen; use --tie-break to change that",
@@ -113,6 +114,7 @@ def label(votes: str, output: str, **options: Any) -> None:
     inputs = [votes, options["with_model"], options["features_path"]]
     check_outputs(inputs, outputs, overwrite=options["force"])
     check_output_format(output, options["output_format"], LABEL_FORMATS)
+    from flyingsquid.analysis.sentences import verdict_on
     from flyingsquid.cli.inputs import fit_model, load_features, read_inputs
 
     console = Console(options["quiet"] or options["as_json"], output == "-")
@@ -129,7 +131,8 @@ def label(votes: str, output: str, **options: Any) -> None:
             model.save(options["model_path"])
     labeler = _write_labels(loaded, model, output, options, console, features)
     comparison = labeler.comparison.result()
-    _print_model(console, model, comparison, options)
+    verdict = verdict_on(model, comparison)
+    _print_model(console, model, verdict, options)
     _print_labels(console, labeler, model, comparison, output, options)
     if options["report_path"]:
         from flyingsquid.cli.report import write_report
@@ -139,7 +142,7 @@ def label(votes: str, output: str, **options: Any) -> None:
             part = write_report(loaded, model, options["report_path"], title=title, features=features)
         console.echo(f"{options['report_path']}: report{part}")
     if options["as_json"]:
-        result = _result(file, model, labeler, comparison, output, options)
+        result = _result(file, model, labeler, comparison, verdict, output, options)
         click.echo(json.dumps(result | {"warnings": list(warned)}, indent=1))
 # fmt: on
 
@@ -295,15 +298,13 @@ def _write_labels(
     return labeler
 
 
-def _print_model(console: Console, model: Any, comparison: Comparison, options: dict[str, Any]) -> None:
+def _print_model(console: Console, model: Any, verdict: Verdict | None, options: dict[str, Any]) -> None:
     console.echo()
     if options["with_model"]:
         console.echo(f"Model {options['with_model']}:")
     console.table(model.summary())
     console.echo()
-    from flyingsquid.analysis.sentences import verdict_on
-
-    console.describe_fit(model, verdict_on(model, comparison))
+    console.describe_fit(model, verdict)
 
 
 def _print_labels(
@@ -349,13 +350,16 @@ def _print_labels(
 
 
 def _result(
-    file: VoteFile, model: Any, labeler: Labeler, comparison: Comparison, output: str, options: dict[str, Any]
+    file: VoteFile,
+    model: Any,
+    labeler: Labeler,
+    comparison: Comparison,
+    verdict: Verdict | None,
+    output: str,
+    options: dict[str, Any],
 ) -> dict[str, Any]:
     """Return a summary of the run as JSON values."""
-    from flyingsquid.analysis.sentences import verdict_on
-
     diagnostics = getattr(model, "diagnostics_", None)
-    verdict = verdict_on(model, comparison)
     counts = labeler.counts.tolist()
     return {
         "votes": describe_votes(file),
