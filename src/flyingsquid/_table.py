@@ -100,7 +100,7 @@ class Table:
     def to_dict(self) -> dict[str, list[Scalar]]:
         """Return the values of each column by its name, as JSON values; NaN becomes None."""
         return {
-            column: [None if row[at] != row[at] else row[at] for row in self.rows]  # noqa: PLR0124  # NaN
+            column: [None if row[at] != row[at] else row[at] for row in self.rows]  # NaN
             for at, column in enumerate(self.columns)
         }
 

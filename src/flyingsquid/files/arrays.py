@@ -18,11 +18,12 @@ from scipy.sparse import load_npz
 
 from flyingsquid._values import format_count, format_list, format_value
 from flyingsquid.exceptions import Hint, OptionError, VoteFileError, VotesError
-from flyingsquid.files.coding import UNKNOWN, Coding, Survey, first_unknown, read_labels, unknown_vote_error
+from flyingsquid.files.coding import UNKNOWN, Coding, Survey, read_labels, refuse_unknown
 from flyingsquid.files.columns import MOST_VALUES, ReadOptions, Roles, require_distinct
 from flyingsquid.files.inputs import one_line
 from flyingsquid.votes import REASONS, Votes
 from flyingsquid.votes.codes import ABSTAIN, MOST_CLASSES, Label, smallest_dtype, sparse_codes
+from flyingsquid.votes.encode import in_column
 
 MARK = "flyingsquid"
 """An array of this name marks files of ``write_votes``: codes may be reasons, and classes have labels."""
@@ -98,12 +99,9 @@ class MatrixVotes:
         for votes, _, _ in self._rows(1 << 16):
             hits = np.argwhere(votes == value)
             if len(hits):
-                return f"row {row + int(hits[0][0])}, {self._name(int(hits[0][1]))}"
+                return in_column(self.source_names)(row + int(hits[0][0]), int(hits[0][1]))
             row += len(votes)
         return None
-
-    def _name(self, j: int) -> str:
-        return f"source {self.source_names[j]!r}" if self.source_names else f"source {j}"
 
     def chunks(self, coding: Coding, rows: int) -> Iterator[tuple[NDArray[Any], Any, NDArray[Any] | None]]:
         """Yield codes (n, m), identifiers and codes of gold labels, ``rows`` at a time."""
@@ -111,8 +109,7 @@ class MatrixVotes:
         for votes, ids, gold in self._rows(rows):
             codes = self._coded(votes, coding)
             known = None if gold is None else self._coded(gold[:, None], coding)[:, 0]
-            if at := first_unknown(codes, known, row):
-                raise unknown_vote_error(votes[at].item(), f"row {row + at[0]}, {self._name(at[1])}")
+            refuse_unknown(codes, known, row, votes.T, self.source_names)
             yield codes.astype(coding.dtype, copy=False), ids, known
             row += len(votes)
 

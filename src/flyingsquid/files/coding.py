@@ -16,7 +16,7 @@ from flyingsquid.files.columns import CHOOSE_SOURCES
 from flyingsquid.files.state import decode_labels
 from flyingsquid.votes.codes import ABSTAIN, MOST_CLASSES, REASONS, Label, code_of_reason, smallest_dtype
 from flyingsquid.votes.conventions import MISSING_TEXTS, infer_integer_classes, normalize_label
-from flyingsquid.votes.encode import Convention, factorize
+from flyingsquid.votes.encode import Convention, factorize, in_column
 
 REASON_TEXTS = {f"!{reason}": code_of_reason(reason) for reason in REASONS[1:]}
 """Missing votes with a reason in text files: ``!refused`` and so on."""
@@ -222,25 +222,24 @@ def classify(value: Any, *, plain_text: bool = False) -> tuple[str, Any]:
     return ("integer" if isinstance(value, int) else "other"), value
 
 
-def first_unknown(codes: NDArray[Any], gold: NDArray[Any] | None, row: int) -> tuple[int, int] | None:
-    """Return the position of the first vote without a code; None if all have one.
+def refuse_unknown(
+    codes: NDArray[Any],
+    gold: NDArray[Any] | None,
+    row: int,
+    columns: Any,
+    names: Sequence[str] | None,
+) -> None:
+    """Raise VoteFileError for the first vote or gold label without a code.
 
-    Raises
-    ------
-    VoteFileError
-        If a gold label has no code; ``row`` is the number of the first row.
+    ``row`` is the number of the first row, and ``columns`` are the raw votes of each source.
     """
     if codes.size and codes.min() == UNKNOWN:
-        i, j = np.argwhere(codes == UNKNOWN)[0]
-        return int(i), int(j)
+        i, j = (int(at) for at in np.argwhere(codes == UNKNOWN)[0])
+        value, where = columns[j][i], in_column(names)(row + i, j)
+        value = value.as_py() if hasattr(value, "as_py") else value
+        raise VoteFileError(f"Unknown vote {format_value(value)} ({where}).")
     if gold is not None and gold.size and gold.min() == UNKNOWN:
         raise VoteFileError(f"A gold label at or after row {row} is not one of the classes.")
-    return None
-
-
-def unknown_vote_error(value: Any, where: str | None) -> VoteFileError:
-    """Return the error for a vote that is neither a class nor "no vote"."""
-    return VoteFileError(f"Unknown vote {format_value(value)} ({where}).")
 
 
 def read_labels(values: Any) -> tuple[Label, ...]:

@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 
 from flyingsquid._values import format_count, format_value
 from flyingsquid.exceptions import Hint, VoteFileError
-from flyingsquid.files.coding import Coding, Survey, first_unknown, read_labels, unknown_vote_error
+from flyingsquid.files.coding import Coding, Survey, read_labels, refuse_unknown
 from flyingsquid.files.columns import (
     CHOOSE_SOURCES,
     MOST_VALUES,
@@ -324,15 +324,13 @@ class ColumnarVotes:
         for batch in self._file.batches(self._roles.columns, rows):
             # In Fortran order, because columns are read, and counted, one after the other.
             codes = np.empty((batch.num_rows, len(self.source_names)), coding.dtype, order="F")
-            for j, name in enumerate(self.source_names):
-                codes[:, j] = coder.codes(batch.column(name))
+            columns = [batch.column(name) for name in self.source_names]
+            for j, column in enumerate(columns):
+                codes[:, j] = coder.codes(column)
             gold = None
             if gold_name is not None:
                 gold = coder.codes(batch.column(gold_name)).astype(coding.dtype)
-            if at := first_unknown(codes, gold, row):
-                name = self.source_names[at[1]]
-                bad = batch.column(name)[at[0]].as_py()
-                raise unknown_vote_error(bad, f"row {row + at[0]}, source {format_value(name)}")
+            refuse_unknown(codes, gold, row, columns, self.source_names)
             yield codes, None if item is None else _plain_ids(batch.column(item)), gold
             row += batch.num_rows
 
