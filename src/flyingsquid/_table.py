@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import html
-import math
 import unicodedata
 from abc import ABC, abstractmethod
 from collections.abc import Mapping, Sequence
@@ -101,7 +100,7 @@ class Table:
     def to_dict(self) -> dict[str, list[Scalar]]:
         """Return the values of each column by its name, as JSON values; NaN becomes None."""
         return {
-            column: [None if _is_nan(row[at]) else row[at] for row in self.rows]
+            column: [None if row[at] != row[at] else row[at] for row in self.rows]  # NaN
             for at, column in enumerate(self.columns)
         }
 
@@ -174,11 +173,7 @@ def as_scalar(label: Label) -> Scalar:
 
 
 def _is_blank(value: Scalar) -> bool:
-    return value is None or value == "" or _is_nan(value)
-
-
-def _is_nan(value: Scalar) -> bool:
-    return isinstance(value, float) and math.isnan(value)
+    return value is None or value == "" or value != value  # noqa: PLR0124  # NaN
 
 
 def _shown(value: Scalar, spec: str) -> str:

@@ -9,7 +9,7 @@ import pytest
 
 from flyingsquid.exceptions import OptionError, VoteFileError
 from flyingsquid.files import LabelWriter
-from flyingsquid.files.outputs import ColumnarFile
+from flyingsquid.files.table_writers import ColumnarWriter
 from tests.support.vote_files import write_labels
 
 
@@ -23,7 +23,7 @@ def test_an_error_on_the_thread_is_raised_later(threads, monkeypatch, tmp_path, 
         done.append(columns)
         raise OSError("no space left")
 
-    monkeypatch.setattr(ColumnarFile, "write", fail)
+    monkeypatch.setattr(ColumnarWriter, "encode", fail)
 
     def write():
         with LabelWriter(tmp_path / "l.parquet", classes=(0, 1)) as out:

@@ -10,10 +10,9 @@ import pytest
 from flyingsquid.exceptions import VoteFileError
 from flyingsquid.files import open_votes
 from flyingsquid.files.coding import ParseOptions, build_coding
-from flyingsquid.files.columns import ColumnSpec
+from flyingsquid.files.columns import ReadOptions
 from flyingsquid.files.inputs import open_input
-from flyingsquid.files.tables import read_table
-from flyingsquid.files.text_tables import DelimitedTable
+from flyingsquid.files.tables import DelimitedTable, read_table
 
 
 def codes_of_sparse(path, **options):
@@ -53,7 +52,7 @@ def test_a_large_csv_goes_to_disk_and_stays_small_in_memory(tmp_path):
     np.savetxt(body, np.column_stack([np.arange(70_000) + 10, matrix]), "%d", ",")
     (tmp_path / "v.csv").write_text("id,a,b,c\n" + body.getvalue())
     table = DelimitedTable(open_input(tmp_path / "v.csv"), "csv", None)
-    _, spool = read_table(table, ColumnSpec(), "error", in_memory=100)
+    _, spool = read_table(table, ReadOptions(), in_memory=100)
     assert spool._file._rolled
     coding, _ = build_coding(spool.survey(), ParseOptions(), str)
     chunks = [codes for codes, _, _ in spool.chunks(coding, 10_000)]

@@ -44,6 +44,11 @@ def test_classes_of_a_csv(made, cells, classes):
     assert all(code == -1 for code in file.read().votes.codes[:, 1])
 
 
+def test_yes_and_no_in_upper_and_lower_case_are_two_classes_in_every_format(made):
+    assert codes(made("v.csv", "a,b\nYes,no\nno,yes\n")) == [[1, 0], [0, 1]]
+    assert codes(made("v.jsonl", '{"a": "Yes", "b": "no"}\n{"a": "no", "b": "yes"}\n')) == [[1, 0], [0, 1]]
+
+
 def test_a_text_that_means_no_vote_may_be_declared_a_class(made):
     path = made("v.csv", "a,b\nNA,EU\nEU,\n")
     assert codes(path, classes=["EU", "NA"]) == [[1, 0], [0, -1]]

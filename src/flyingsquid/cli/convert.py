@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+import os
 from typing import Any
 
 import click
 
 from flyingsquid.cli.console import Console
-from flyingsquid.cli.options import VOTES, check_outputs, naming_output_format, open_file, reading_options
+from flyingsquid.cli.options import VOTES, check_output_format, check_outputs, open_file, reading_options
 from flyingsquid.files import FORMATS, format_of_name, write_votes
 
 
@@ -39,6 +40,8 @@ def convert(votes: str, output: str, **options: Any) -> None:
       flyingsquid convert votes.csv.gz - --output-format jsonl
     """
     check_outputs([votes], {"OUTPUT": output}, overwrite=options["force"], directories=True)
+    if options["output_format"] or not os.path.isdir(output):  # a directory is written as WRENCH
+        check_output_format(output, options["output_format"], FORMATS)
     console = Console(options["quiet"], output == "-")
     with console.waiting(f"reading {votes}"):
         file = open_file(votes, options)
@@ -46,7 +49,7 @@ def convert(votes: str, output: str, **options: Any) -> None:
     form, target = options["form"], options["output_format"] or format_of_name(output)
     if form is None and target in ("csv", "tsv", "jsonl", "parquet", "arrow"):  # the formats with both forms
         form = file.form
-    with console.waiting(f"writing {output}"), naming_output_format():
+    with console.waiting(f"writing {output}"):
         write_votes(output, file, format=options["output_format"], form=form, overwrite=options["force"],
                     escape_formulas=options["escape_formulas"])
     if output != "-":

@@ -22,26 +22,27 @@ from flyingsquid.cli.console import (
 from flyingsquid.cli.options import (
     FILE,
     VOTES,
+    check_output_format,
     check_outputs,
     clip_length_of,
     layout_option,
     method_option,
     model_option,
-    naming_output_format,
     read_balance,
     read_graph,
     reading_options,
 )
 from flyingsquid.exceptions import OptionError
-from flyingsquid.files import LABEL_FORMATS, LabelWriter, VoteFile, label_format
+from flyingsquid.files import LABEL_FORMATS, LabelWriter, VoteFile
 from flyingsquid.votes import Votes
 from flyingsquid.votes.decisions import TieBreak, decide, is_tied
 from flyingsquid.votes.patterns import distinct_codes, is_repetitive
-from flyingsquid.votes.tallies import item_votes
+from flyingsquid.votes.tallies import votes_cast
 
 if TYPE_CHECKING:
     from flyingsquid.analysis import Comparison
     from flyingsquid.cli.inputs import LoadedVotes
+    from flyingsquid.fits.diagnostics import Verdict
 
 _TIE_BREAKS = {
     "first": "The first of the classes is chosen; use --tie-break to change that",
@@ -112,8 +113,8 @@ def label(votes: str, output: str, **options: Any) -> None:
     outputs = {"--output": output, "--report": options["report_path"], "--model": options["model_path"]}
     inputs = [votes, options["with_model"], options["features_path"]]
     check_outputs(inputs, outputs, overwrite=options["force"])
-    with naming_output_format():
-        label_format(output, options["output_format"])  # fails before the work starts
+    check_output_format(output, options["output_format"], LABEL_FORMATS)
+    from flyingsquid.analysis.sentences import verdict_on
     from flyingsquid.cli.inputs import fit_model, load_features, read_inputs
 
     console = Console(options["quiet"] or options["as_json"], output == "-")
@@ -130,7 +131,8 @@ def label(votes: str, output: str, **options: Any) -> None:
             model.save(options["model_path"])
     labeler = _write_labels(loaded, model, output, options, console, features)
     comparison = labeler.comparison.result()
-    _print_model(console, model, comparison, options)
+    verdict = verdict_on(model, comparison)
+    _print_model(console, model, verdict, options)
     _print_labels(console, labeler, model, comparison, output, options)
     if options["report_path"]:
         from flyingsquid.cli.report import write_report
@@ -140,7 +142,7 @@ def label(votes: str, output: str, **options: Any) -> None:
             part = write_report(loaded, model, options["report_path"], title=title, features=features)
         console.echo(f"{options['report_path']}: report{part}")
     if options["as_json"]:
-        result = _result(file, model, labeler, comparison, output, options)
+        result = _result(file, model, labeler, comparison, verdict, output, options)
         click.echo(json.dumps(result | {"warnings": list(warned)}, indent=1))
 # fmt: on
 
@@ -243,7 +245,7 @@ class Labeler:
         from flyingsquid.inference import vote_shares
 
         shares = vote_shares(votes.codes, votes.n_classes)[:, 0]
-        n_votes = item_votes(votes.codes).cast.astype(np.int32)
+        n_votes = votes_cast(votes.codes).astype(np.int32)
         self.comparison.add(posterior, shares, n_votes, times=counts)
         tied = is_tied(posterior)
         self.n_tied += int(tied.sum() if counts is None else counts[tied].sum())
@@ -296,15 +298,13 @@ def _write_labels(
     return labeler
 
 
-def _print_model(console: Console, model: Any, comparison: Comparison, options: dict[str, Any]) -> None:
+def _print_model(console: Console, model: Any, verdict: Verdict | None, options: dict[str, Any]) -> None:
     console.echo()
     if options["with_model"]:
         console.echo(f"Model {options['with_model']}:")
     console.table(model.summary())
     console.echo()
-    from flyingsquid.analysis.sentences import verdict_on
-
-    console.describe_fit(model, verdict_on(model, comparison))
+    console.describe_fit(model, verdict)
 
 
 def _print_labels(
@@ -350,13 +350,16 @@ def _print_labels(
 
 
 def _result(
-    file: VoteFile, model: Any, labeler: Labeler, comparison: Comparison, output: str, options: dict[str, Any]
+    file: VoteFile,
+    model: Any,
+    labeler: Labeler,
+    comparison: Comparison,
+    verdict: Verdict | None,
+    output: str,
+    options: dict[str, Any],
 ) -> dict[str, Any]:
     """Return a summary of the run as JSON values."""
-    from flyingsquid.analysis.sentences import verdict_on
-
     diagnostics = getattr(model, "diagnostics_", None)
-    verdict = verdict_on(model, comparison)
     counts = labeler.counts.tolist()
     return {
         "votes": describe_votes(file),

@@ -5,8 +5,7 @@ from __future__ import annotations
 import csv
 import os
 import stat
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from collections.abc import Callable
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any, TypeVar
 
@@ -15,6 +14,7 @@ import click
 from flyingsquid._values import format_value
 from flyingsquid.exceptions import GraphError, Hint, VoteFileError
 from flyingsquid.files import FORMATS, VoteFile, open_votes
+from flyingsquid.files.outputs import output_format
 from flyingsquid.graph import DependencyGraph
 
 FILE = click.Path(dir_okay=False)
@@ -136,12 +136,12 @@ def open_file(votes: str, options: dict[str, Any], *, model: Any = None) -> Vote
     )
 
 
-@contextmanager
-def naming_output_format() -> Iterator[None]:
-    """Refer to --output-format in errors about an output; --format is for the votes."""
+def check_output_format(path: str, declared: str | None, supported: tuple[str, ...]) -> None:
+    """Raise an error before the work starts if the output has no supported format."""
     try:
-        yield
+        output_format(path, declared, supported)
     except VoteFileError as error:
+        # --format is for the votes.
         error.hints = tuple(
             replace(hint, parameter="output_format") if hint.parameter == "format" else hint
             for hint in error.hints

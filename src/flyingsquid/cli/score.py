@@ -9,10 +9,10 @@ import click
 
 from flyingsquid._values import format_count, format_value
 from flyingsquid.cli.console import Console
-from flyingsquid.cli.options import FILE, VOTES, check_outputs, naming_output_format, read_list
+from flyingsquid.cli.options import FILE, VOTES, check_output_format, check_outputs, read_list
 from flyingsquid.exceptions import ModelFileError
-from flyingsquid.files.outputs import output_format
-from flyingsquid.files.score_files import ESTIMATE_FORMATS, read_score_file, write_estimates
+from flyingsquid.files.vote_files import read_score_file
+from flyingsquid.files.writing import ESTIMATE_FORMATS, write_estimates
 
 
 def _read_levels(ctx: click.Context, param: click.Parameter, value: str | None) -> list[float] | None:
@@ -69,8 +69,7 @@ def score(scores: str, output: str, **options: Any) -> None:
         raise click.UsageError("--json and --output - both use standard output.")
     outputs = {"--output": output, "--model": options["model_path"]}
     check_outputs([scores, options["with_model"]], outputs, overwrite=options["force"])
-    with naming_output_format():
-        output_format(output, options["output_format"], ESTIMATE_FORMATS)  # fails before the work starts
+    check_output_format(output, options["output_format"], ESTIMATE_FORMATS)
     from flyingsquid._warnings import capture_source_warnings
     from flyingsquid.models import ScoreModel, load
 

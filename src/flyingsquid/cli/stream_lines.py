@@ -15,8 +15,7 @@ from numpy.typing import NDArray
 
 from flyingsquid._values import format_list, format_value
 from flyingsquid.exceptions import VoteFileError, VotesError
-from flyingsquid.files.inputs import LONGEST_LINE
-from flyingsquid.files.text_tables import parse_json
+from flyingsquid.files.inputs import LONGEST_LINE, parse_json
 from flyingsquid.votes import ABSTAIN, Votes
 from flyingsquid.votes.codes import Label, smallest_dtype
 from flyingsquid.votes.conventions import is_missing_text

@@ -82,12 +82,14 @@ def suggest(votes: str, as_json: bool, **options: Any) -> None:
 
 def _write(path: str, id_name: str, ids: list[Any], found: Suggestions, *, overwrite: bool) -> None:
     """Write the suggested items with an empty column for gold labels."""
-    from flyingsquid.files.outputs import csv_writer, label_text, output
+    from flyingsquid.files.table_writers import label_text
+    from flyingsquid.files.writing import write_estimates
 
-    with output(path, overwrite=overwrite) as file:
-        write = csv_writer(file, "csv")
-        write([[id_name, _GOLD, "predicted", "probability", "reason"]])
-        write(
-            [name, "", label_text(each.label), f"{each.probability:.4f}", each.reason]
-            for name, each in zip(ids, found, strict=True)
-        )
+    columns = {
+        id_name: ids,
+        _GOLD: [""] * len(ids),
+        "predicted": [label_text(each.label) for each in found],
+        "probability": [f"{each.probability:.4f}" for each in found],
+        "reason": [each.reason for each in found],
+    }
+    write_estimates(path, columns, format="csv", overwrite=overwrite)

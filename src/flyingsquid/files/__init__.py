@@ -1,7 +1,7 @@
 """Files of votes and labels: csv, tsv, JSON lines, npy, npz, parquet, arrow, WRENCH."""
 
 from flyingsquid.files.inputs import FORMATS, format_of_name
-from flyingsquid.files.labels import LABEL_FORMATS, LabelWriter, label_format
+from flyingsquid.files.table_writers import LABEL_FORMATS, LabelWriter
 from flyingsquid.files.vote_files import VoteChunk, VoteFile, open_votes
 from flyingsquid.files.writing import write_votes
 
@@ -12,7 +12,6 @@ __all__ = [
     "VoteChunk",
     "VoteFile",
     "format_of_name",
-    "label_format",
     "open_votes",
     "write_votes",
 ]

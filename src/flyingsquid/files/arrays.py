@@ -18,12 +18,12 @@ from scipy.sparse import load_npz
 
 from flyingsquid._values import format_count, format_list, format_value
 from flyingsquid.exceptions import Hint, OptionError, VoteFileError, VotesError
-from flyingsquid.files.coding import UNKNOWN, Coding, Survey, first_unknown, read_labels, unknown_vote_error
-from flyingsquid.files.columns import MOST_VALUES, ColumnSpec, Roles, require_distinct
-from flyingsquid.files.decoded_size import MOST_BYTES
+from flyingsquid.files.coding import UNKNOWN, Coding, Survey, read_labels, refuse_unknown
+from flyingsquid.files.columns import MOST_VALUES, ReadOptions, Roles, require_distinct
 from flyingsquid.files.inputs import one_line
 from flyingsquid.votes import REASONS, Votes
 from flyingsquid.votes.codes import ABSTAIN, MOST_CLASSES, Label, smallest_dtype, sparse_codes
+from flyingsquid.votes.encode import in_column
 
 MARK = "flyingsquid"
 """An array of this name marks files of ``write_votes``: codes may be reasons, and classes have labels."""
@@ -99,12 +99,9 @@ class MatrixVotes:
         for votes, _, _ in self._rows(1 << 16):
             hits = np.argwhere(votes == value)
             if len(hits):
-                return f"row {row + int(hits[0][0])}, {self._name(int(hits[0][1]))}"
+                return in_column(self.source_names)(row + int(hits[0][0]), int(hits[0][1]))
             row += len(votes)
         return None
-
-    def _name(self, j: int) -> str:
-        return f"source {self.source_names[j]!r}" if self.source_names else f"source {j}"
 
     def chunks(self, coding: Coding, rows: int) -> Iterator[tuple[NDArray[Any], Any, NDArray[Any] | None]]:
         """Yield codes (n, m), identifiers and codes of gold labels, ``rows`` at a time."""
@@ -112,8 +109,7 @@ class MatrixVotes:
         for votes, ids, gold in self._rows(rows):
             codes = self._coded(votes, coding)
             known = None if gold is None else self._coded(gold[:, None], coding)[:, 0]
-            if at := first_unknown(codes, known, row):
-                raise unknown_vote_error(votes[at].item(), f"row {row + at[0]}, {self._name(at[1])}")
+            refuse_unknown(codes, known, row, votes.T, self.source_names)
             yield codes.astype(coding.dtype, copy=False), ids, known
             row += len(votes)
 
@@ -163,10 +159,10 @@ def read_matrix(path: str) -> Any:
     raise OptionError(_NO_MATRIX, parameter="features", path=path)
 
 
-def read_npy(path: Path, spec: ColumnSpec) -> tuple[Roles, MatrixVotes]:
+def read_npy(path: Path, options: ReadOptions) -> tuple[Roles, MatrixVotes]:
     """Open one matrix (n, m), mapped into memory."""
-    _require_wide(spec, "npy")
-    for name in (spec.item or None, spec.sources, spec.gold, spec.ignore or None):
+    _require_wide(options, "npy")
+    for name in (options.item or None, options.sources, options.gold, options.ignore or None):
         if name is not None:
             raise VoteFileError(f"npy files have no column names; got {format_value(name)}.")
     with _raise_damaged():
@@ -178,28 +174,26 @@ def read_npy(path: Path, spec: ColumnSpec) -> tuple[Roles, MatrixVotes]:
     return Roles("wide", None), MatrixVotes(matrix)
 
 
-def read_npz(
-    path: Path, spec: ColumnSpec, part: str | None, limit: int = MOST_BYTES
-) -> tuple[Roles, MatrixVotes | SparseVotes]:
+def read_npz(path: Path, options: ReadOptions) -> tuple[Roles, MatrixVotes | SparseVotes]:
     """Read a matrix among named arrays: ``L`` with -1 for no vote, or the arrays of a sparse matrix."""
-    _require_wide(spec, "npz")
+    _require_wide(options, "npz")
     with _raise_damaged(), zipfile.ZipFile(path) as archive:
-        arrays = _Arrays(archive, limit)
+        arrays = _Arrays(archive, options.max_decoded_bytes)
         if not arrays.heads:
             raise VoteFileError("The file contains no arrays.")
         is_ours = MARK in arrays.heads
         names = _texts(arrays.load("names")) if "names" in arrays.heads else []
         labels = _labels(arrays.load("classes")) if is_ours and "classes" in arrays.heads else None
-        ids = arrays.load("ids") if spec.item is not False and "ids" in arrays.heads else None
-        roles = Roles("wide", None if ids is None else "ids", gold=spec.gold)
+        ids = arrays.load("ids") if options.item is not False and "ids" in arrays.heads else None
+        roles = Roles("wide", None if ids is None else "ids", gold=options.gold)
         if {"indptr", "indices", "data", "shape"} <= arrays.heads.keys():
-            if spec.gold is not None or spec.sources is not None:
+            if options.gold is not None or options.sources is not None:
                 raise VoteFileError("`gold` and `sources` are not supported for sparse npz files.")
             return roles, SparseVotes(arrays, names, labels, ids)
-        matrix = arrays.load(arrays.matrix_key(part))
-        gold = arrays.load(spec.gold) if spec.gold in arrays.heads else None
+        matrix = arrays.load(arrays.matrix_key(options.part))
+        gold = arrays.load(options.gold) if options.gold in arrays.heads else None
     n, m = matrix.shape
-    for key, array in (("ids" if ids is not None else None, ids), (spec.gold, gold)):
+    for key, array in (("ids" if ids is not None else None, ids), (options.gold, gold)):
         if key is not None and (array is None or array.shape != (n,)):
             raise VoteFileError(
                 f"The file must contain an array {format_value(key)} of "
@@ -211,8 +205,8 @@ def read_npz(
         )
     if ids is not None:
         require_distinct(lambda: [ids])
-    if spec.sources is not None or spec.ignore:
-        picked = spec.pick(names)
+    if options.sources is not None or options.ignore:
+        picked = options.pick(names)
         matrix, names = matrix[:, [names.index(name) for name in picked]], picked
     return roles, MatrixVotes(matrix, names, ids=ids, gold=gold, labels=labels, keeps_reasons=is_ours)
 
@@ -363,8 +357,8 @@ def _labels(array: NDArray[Any]) -> tuple[Label, ...]:
     return read_labels(values)
 
 
-def _require_wide(spec: ColumnSpec, format: str) -> None:  # as in open_votes
-    if spec.form == "long" or spec.long is not None:
+def _require_wide(options: ReadOptions, format: str) -> None:  # as in open_votes
+    if options.is_long:
         raise VoteFileError(f"The long form is not supported for {format} files.")
 
 

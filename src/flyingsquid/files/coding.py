@@ -16,7 +16,7 @@ from flyingsquid.files.columns import CHOOSE_SOURCES
 from flyingsquid.files.state import decode_labels
 from flyingsquid.votes.codes import ABSTAIN, MOST_CLASSES, REASONS, Label, code_of_reason, smallest_dtype
 from flyingsquid.votes.conventions import MISSING_TEXTS, infer_integer_classes, normalize_label
-from flyingsquid.votes.encode import factorize
+from flyingsquid.votes.encode import Convention, factorize, in_column
 
 REASON_TEXTS = {f"!{reason}": code_of_reason(reason) for reason in REASONS[1:]}
 """Missing votes with a reason in text files: ``!refused`` and so on."""
@@ -33,12 +33,19 @@ Find = Callable[[Any], str]
 
 @dataclass(frozen=True, slots=True)
 class ParseOptions:
-    """Options of :func:`~flyingsquid.files.open_votes` for values; ``reasons`` are mapped to codes."""
+    """Options of :func:`~flyingsquid.files.open_votes` for values.
+
+    Attributes
+    ----------
+    classes : tuple of labels, or None to infer them
+    missing : mapping of str to int
+        Codes of values that mean a missing vote, by their text.
+    signed, normalize : bool
+    """
 
     classes: tuple[Label, ...] | None = None
-    abstain: frozenset[str] = frozenset()
+    missing: Mapping[str, int] = field(default_factory=dict)
     signed: bool = False
-    reasons: Mapping[str, int] = field(default_factory=dict)
     normalize: bool = False
 
     @classmethod
@@ -51,35 +58,24 @@ class ParseOptions:
         normalize: bool,
     ) -> ParseOptions:
         """Check the options of a user."""
-        if isinstance(abstain, (str, int, float)):
-            abstain = (abstain,)
-        texts = frozenset(str(classify(value)[1]) for value in abstain or ())
-        for value, reason in (reasons or {}).items():
-            if reason not in REASONS:
-                raise OptionError(
-                    f"`reasons` must map values to {', '.join(REASONS)}; got {format_value(reason)} for "
-                    f"{format_value(value)}.",
-                    parameter="reasons",
-                )
-        codes = {str(classify(value)[1]): code_of_reason(reason) for value, reason in (reasons or {}).items()}
-        labels = None if classes is None else tuple(map(plain_value, classes))
-        if labels is not None and normalize and not isinstance(classes, str):
-            labels = tuple(normalize_label(label) for label in labels)
-        if labels is not None and signed:
+        if classes is not None and signed:
             raise OptionError(
                 "`classes` must be None with signed=True; the classes are -1 and 1.", parameter="classes"
             )
-        if labels is not None and (
-            isinstance(classes, str) or len(labels) < 2 or len(set(map(str, labels))) < len(labels)
-        ):
-            raise option_error("classes", "a list of at least two different labels", classes)
-        both = [label for label in labels or () if str(label) in texts or str(label) in codes]
-        if both:
+        values = [abstain] if isinstance(abstain, (str, int, float)) else list(abstain or ())
+        convention = Convention.read(values, classes, reasons, normalize=normalize)
+        labels = convention.classes
+        # In a file, 1 and "1" may be written alike.
+        texts = [str(label) for label in labels or ()]
+        if len(set(texts)) < len(texts):
+            raise option_error("classes", "unique", list(labels or ()))
+        missing = {str(classify(v)[1]): code_of_reason(why) for v, why in convention.reasons.items()}
+        both = next((text for text in texts if text in missing), None)
+        if both is not None:
             raise OptionError(
-                f"`classes` must not contain a value that means 'no vote'; got {format_value(both[0])}.",
-                parameter="classes",
+                f"`classes` must not contain a value that means 'no vote'; got {both}.", parameter="classes"
             )
-        return cls(labels, texts, signed, codes, normalize)
+        return cls(labels, missing, signed, normalize)
 
 
 @dataclass(frozen=True, slots=True)
@@ -156,24 +152,24 @@ class Coding:
             return ABSTAIN
         if text in REASON_TEXTS:
             return REASON_TEXTS[text]
-        if not self.plain_text:
-            return None
-        kind, value = classify(text, plain_text=True)
+        kind, value = classify(text, plain_text=self.plain_text)
         if kind == "boolean":
             return self.codes.get((bool, value))
         if kind == "integer":
             return self.texts.get(str(value), self.codes.get((int, value)))
-        return self.codes.get((str, folded))  # yes and no in upper or lower case
+        if self.plain_text or any(folded in pair for pair in _PAIRS):  # "Yes" next to "yes"
+            return self.codes.get((str, folded))
+        return None
 
-    def table(self, values: Sequence[Any]) -> NDArray[np.int16]:
+    def table(self, values: Sequence[Any]) -> NDArray[Any]:
         """Return the codes of many values, and at the end the code of "no vote", for index -1."""
-        codes = np.fromiter((self.code_of(v) for v in values), np.int16, len(values))
-        return np.append(codes, np.int16(ABSTAIN))
+        codes = [self.code_of(value) for value in values]
+        return np.array([*codes, ABSTAIN], self.dtype)
 
     def encode(self, votes: NDArray[Any]) -> NDArray[Any]:
         """Return the codes of an array of any shape; :data:`UNKNOWN` for a value without a code."""
         if not votes.size:
-            return np.zeros(votes.shape, np.int16)
+            return np.zeros(votes.shape, self.dtype)
         is_plain = votes.dtype.kind in "iu" and self.is_plain
         if is_plain and int(votes.min()) >= ABSTAIN and int(votes.max()) < len(self.classes):
             return votes.astype(self.dtype)
@@ -226,25 +222,24 @@ def classify(value: Any, *, plain_text: bool = False) -> tuple[str, Any]:
     return ("integer" if isinstance(value, int) else "other"), value
 
 
-def first_unknown(codes: NDArray[Any], gold: NDArray[Any] | None, row: int) -> tuple[int, int] | None:
-    """Return the position of the first vote without a code; None if all have one.
+def refuse_unknown(
+    codes: NDArray[Any],
+    gold: NDArray[Any] | None,
+    row: int,
+    columns: Any,
+    names: Sequence[str] | None,
+) -> None:
+    """Raise VoteFileError for the first vote or gold label without a code.
 
-    Raises
-    ------
-    VoteFileError
-        If a gold label has no code; ``row`` is the number of the first row.
+    ``row`` is the number of the first row, and ``columns`` are the raw votes of each source.
     """
     if codes.size and codes.min() == UNKNOWN:
-        i, j = np.argwhere(codes == UNKNOWN)[0]
-        return int(i), int(j)
+        i, j = (int(at) for at in np.argwhere(codes == UNKNOWN)[0])
+        value, where = columns[j][i], in_column(names)(row + i, j)
+        value = value.as_py() if hasattr(value, "as_py") else value
+        raise VoteFileError(f"Unknown vote {format_value(value)} ({where}).")
     if gold is not None and gold.size and gold.min() == UNKNOWN:
         raise VoteFileError(f"A gold label at or after row {row} is not one of the classes.")
-    return None
-
-
-def unknown_vote_error(value: Any, where: str | None) -> VoteFileError:
-    """Return the error for a vote that is neither a class nor "no vote"."""
-    return VoteFileError(f"Unknown vote {format_value(value)} ({where}).")
 
 
 def read_labels(values: Any) -> tuple[Label, ...]:
@@ -260,6 +255,8 @@ def read_labels(values: Any) -> tuple[Label, ...]:
 
 def build_coding(survey: Survey, options: ParseOptions, find: Find) -> tuple[Coding, list[Note]]:
     """Determine the classes and the codes of the values of a file, with notes on the assumptions.
+
+    Every value of the survey has a code.
 
     Raises
     ------
@@ -293,7 +290,7 @@ def build_coding(survey: Survey, options: ParseOptions, find: Find) -> tuple[Cod
 
 def _coding(classes: tuple[Label, ...], options: ParseOptions, survey: Survey) -> Coding:
     codes = {(type(label), label): k for k, label in enumerate(classes)}
-    texts = dict.fromkeys(options.abstain, ABSTAIN) | dict(options.reasons)
+    texts = dict(options.missing)
     if options.signed:
         texts["0"] = ABSTAIN
     if options.classes is not None or survey.classes is not None:  # a declared class may look like "no vote"
@@ -428,7 +425,7 @@ def _match_case(found: list[str], pair: tuple[str, str]) -> tuple[Label, ...]:
 
 def _notes_on_missing(survey: Survey, options: ParseOptions) -> list[Note]:
     texts = [v for v in survey.values if isinstance(v, str) and v.strip()]
-    words = sorted(v for v in texts if v.strip().lower() in MISSING_TEXTS and v not in options.abstain)
+    words = sorted(v for v in texts if v.strip().lower() in MISSING_TEXTS and v not in options.missing)
     others = (v for v in texts if v not in words)
     if survey.plain_text and any(classify(v, plain_text=True)[0] == "string" for v in others):
         words += [v for v in texts if v.strip() == "-1"]

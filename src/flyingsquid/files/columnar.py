@@ -15,11 +15,11 @@ from numpy.typing import NDArray
 
 from flyingsquid._values import format_count, format_value
 from flyingsquid.exceptions import Hint, VoteFileError
-from flyingsquid.files.coding import Coding, Survey, first_unknown, read_labels, unknown_vote_error
+from flyingsquid.files.coding import Coding, Survey, read_labels, refuse_unknown
 from flyingsquid.files.columns import (
     CHOOSE_SOURCES,
     MOST_VALUES,
-    ColumnSpec,
+    ReadOptions,
     Roles,
     assign_roles,
     free_text_error,
@@ -36,7 +36,7 @@ from flyingsquid.files.decoded_size import (
     too_large_error,
 )
 from flyingsquid.files.inputs import located, need_pyarrow, parquet_parts
-from flyingsquid.files.outputs import META
+from flyingsquid.files.table_writers import META
 from flyingsquid.files.tables import LongVotes
 from flyingsquid.kernels import n_threads
 from flyingsquid.votes.codes import ABSTAIN, Label
@@ -50,32 +50,26 @@ T = TypeVar("T")
 
 def read_columnar(
     path: Path,
-    format: str,
-    spec: ColumnSpec,
-    duplicates: str,  # as in open_votes
-    max_decoded_bytes: int = MOST_BYTES,
-    part: str | None = None,
+    format: str,  # as in open_votes
+    options: ReadOptions,
 ) -> tuple[Roles, ColumnarVotes | LongVotes]:
-    """Read a parquet or arrow file, or a directory of such files, in wide or long form.
-
-    ``part`` is the split of a directory that Hugging Face's ``DatasetDict.save_to_disk`` wrote.
-    """
-    path, notes = find_split(path, part)
-    file = Batches(path, format, max_decoded_bytes)
+    """Read a parquet or arrow file, or a directory of such files, in wide or long form."""
+    path, notes = find_split(path, options.part)
+    file = Batches(path, format, options.max_decoded_bytes)
     meta = _meta(file.schema)
-    if meta.get("form") == "wide" and spec.form is None and spec.long is None:
-        spec = _spec_of(meta, spec, file.names)
+    if meta.get("form") == "wide" and options.form is None and not options.is_long:
+        options = _completed(options, meta, file.names)
     require_unique_names(file.names)
     first = next(file.batches(list(file.names), _FIRST_ROWS, any_length=True), None)
     if first is None or not first.num_rows:
         raise VoteFileError("The file contains no rows.")
     head = [_first_values(first, name) for name in file.names]
-    roles = assign_roles(file.names, spec, head)
+    roles = assign_roles(file.names, options, head)
     roles = replace(roles, notes=(*notes, *roles.notes))
     if roles.form == "wide":
         classes = read_labels(meta["classes"]) if "classes" in meta else file.declared_classes(roles.sources)
-        return roles, ColumnarVotes(file, roles, classes, picked=spec.sources is not None)
-    votes = LongVotes(plain_text=False, has_gold=roles.gold is not None, duplicates=duplicates)
+        return roles, ColumnarVotes(file, roles, classes, picked=options.sources is not None)
+    votes = LongVotes(plain_text=False, has_gold=roles.gold is not None, duplicates=options.duplicates)
     for batch in file.batches(list(roles.columns), 1 << 16):
         items, sources, labels = (batch.column(name) for name in (roles.item, roles.source, roles.label))
         gold = None if roles.gold is None else batch.column(roles.gold).to_pylist()
@@ -330,15 +324,13 @@ class ColumnarVotes:
         for batch in self._file.batches(self._roles.columns, rows):
             # In Fortran order, because columns are read, and counted, one after the other.
             codes = np.empty((batch.num_rows, len(self.source_names)), coding.dtype, order="F")
-            for j, name in enumerate(self.source_names):
-                codes[:, j] = coder.codes(batch.column(name))
+            columns = [batch.column(name) for name in self.source_names]
+            for j, column in enumerate(columns):
+                codes[:, j] = coder.codes(column)
             gold = None
             if gold_name is not None:
                 gold = coder.codes(batch.column(gold_name)).astype(coding.dtype)
-            if at := first_unknown(codes, gold, row):
-                name = self.source_names[at[1]]
-                bad = batch.column(name)[at[0]].as_py()
-                raise unknown_vote_error(bad, f"row {row + at[0]}, source {format_value(name)}")
+            refuse_unknown(codes, gold, row, columns, self.source_names)
             yield codes, None if item is None else _plain_ids(batch.column(item)), gold
             row += batch.num_rows
 
@@ -412,16 +404,16 @@ def _require_short(column: Any, name: str, limit: int) -> None:
         raise too_large_error(f"The strings of column {format_value(name)} take", total, limit)
 
 
-def _spec_of(meta: dict[str, Any], spec: ColumnSpec, names: list[str]) -> ColumnSpec:
+def _completed(options: ReadOptions, meta: dict[str, Any], names: list[str]) -> ReadOptions:
     """Complete the options of the user with the metadata that ``write_votes`` stored in the file."""
-    item = spec.item
+    item = options.item
     if item is None:
         item = meta.get("item") if meta.get("item") in names else False
-    others = (item, meta.get("gold"), spec.gold, *spec.ignore)
-    sources = spec.sources
+    others = (item, meta.get("gold"), options.gold, *options.ignore)
+    sources = options.sources
     if sources is None:
         sources = tuple(name for name in names if name not in others)
-    return ColumnSpec("wide", item, sources, spec.ignore, spec.gold)
+    return replace(options, form="wide", item=item, sources=sources)
 
 
 def _meta(schema: Any) -> dict[str, Any]:
@@ -458,7 +450,7 @@ class ArrowCoder:
             return self._floats(array)
         if not types.is_dictionary(kind):
             array = array.dictionary_encode()
-        table = self._coding.table(array.dictionary.to_pylist()).astype(self._coding.dtype)
+        table = self._coding.table(array.dictionary.to_pylist())
         indices = array.indices
         # The code of "no vote" is last in the table, at index -1.
         index = np.asarray(indices.cast("int32").fill_null(-1) if indices.null_count else indices)
@@ -496,7 +488,7 @@ class ArrowCoder:
         kind = values.dtype.str
         if kind not in self._tables:
             every = np.arange(256, dtype=np.uint8).view(values.dtype).tolist()
-            self._tables[kind] = self._coding.table(every)[:-1].astype(self._coding.dtype)
+            self._tables[kind] = self._coding.table(every)[:-1]
         table = self._tables[kind]
         if table.dtype == values.dtype and len(values):
             within = np.arange(int(values.min()), int(values.max()) + 1)

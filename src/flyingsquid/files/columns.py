@@ -10,15 +10,16 @@ from typing import Any, Literal
 import numpy as np
 from numpy.typing import NDArray
 
-from flyingsquid._values import format_list, format_value, option_error
+from flyingsquid._values import format_list, format_value, option_error, read_integer
 from flyingsquid.exceptions import Hint, Note, OptionError, VoteFileError
-from flyingsquid.files.outputs import list_of_ids
+from flyingsquid.files.decoded_size import MOST_BYTES
 from flyingsquid.votes.conventions import (
     find_item_column,
     find_long_columns,
     find_other_columns,
     is_gold_name,
 )
+from flyingsquid.votes.longform import DUPLICATES
 
 Form = Literal["wide", "long"]
 
@@ -29,8 +30,11 @@ _NO_ITEM = Hint("item", "if no column identifies the items", False)
 
 
 @dataclass(frozen=True, slots=True)
-class ColumnSpec:
-    """Columns that the user names, as in :func:`~flyingsquid.files.open_votes`; None for those to infer."""
+class ReadOptions:
+    """Options of :func:`~flyingsquid.files.open_votes` that say where the votes of a file are.
+
+    Columns that are None are inferred.
+    """
 
     form: Form | None = None
     item: str | bool | None = None
@@ -38,6 +42,10 @@ class ColumnSpec:
     ignore: tuple[str, ...] = ()
     gold: str | None = None
     long: tuple[str, ...] | None = None
+    header: bool | None = None
+    part: str | None = None
+    duplicates: str = "error"
+    max_decoded_bytes: int = MOST_BYTES
 
     def __post_init__(self) -> None:
         if self.form not in (None, "wide", "long"):
@@ -49,6 +57,9 @@ class ColumnSpec:
             if isinstance(value, str):
                 raise option_error(name, "a list of column names", value)
             object.__setattr__(self, name, None if value is None else tuple(value))
+        if self.duplicates not in DUPLICATES:
+            raise option_error("duplicates", f"one of {', '.join(DUPLICATES)}", self.duplicates)
+        read_integer("max_decoded_bytes", self.max_decoded_bytes, 1)
         if self.long is None:
             return
         if self.form == "wide":
@@ -57,6 +68,11 @@ class ColumnSpec:
         if isinstance(self.long, str) or len(triple) != 3 or len(set(triple)) != 3:
             raise option_error("long", "three different columns: item, source and label", self.long)
         object.__setattr__(self, "long", triple)
+
+    @property
+    def is_long(self) -> bool:
+        """True if the user declares one row per vote."""
+        return self.form == "long" or self.long is not None
 
     def pick(self, names: Sequence[str]) -> list[str]:
         """Return the chosen ones among the names of all sources."""
@@ -96,38 +112,39 @@ class Roles:
         return (*dict.fromkeys([*extra, *self.sources]),)
 
 
-def assign_roles(names: Sequence[str], spec: ColumnSpec, first: Sequence[Sequence[Any]] | None) -> Roles:
+def assign_roles(names: Sequence[str], options: ReadOptions, first: Sequence[Sequence[Any]]) -> Roles:
     """Assign roles to columns; ``first`` are the first values of each, to detect identifiers."""
     require_unique_names(names)
     if not names:
         raise VoteFileError("The file contains no columns: its first rows are empty.")
     present = set(names)
-    for name in (*(spec.sources or ()), *spec.ignore, *(spec.long or ()), spec.gold, spec.item):
+    listed = (*(options.sources or ()), *options.ignore, *(options.long or ()))
+    for name in (*listed, options.gold, options.item):
         if isinstance(name, str) and name not in present:
             raise VoteFileError(
                 f"No column is named {format_value(name)}; the columns are {format_list(names)}."
             )
-    long = spec.long
-    if long is None and spec.form != "wide" and spec.sources is None:
-        long = find_long_columns(names, spec.item if isinstance(spec.item, str) else None)
-    if spec.form == "long" and long is None:
+    long = options.long
+    if long is None and options.form != "wide" and options.sources is None:
+        long = find_long_columns(names, options.item if isinstance(options.item, str) else None)
+    if options.form == "long" and long is None:
         raise VoteFileError(
             f"The item, source and label columns cannot be inferred from their names: {format_list(names)}.",
             hints=[Hint("long", "to name the item, source and label columns")],
         )
     if long is None:
-        return _wide_roles(names, spec, first)
-    if spec.gold in long:
+        return _wide_roles(names, options, first)
+    if options.gold in long:
         raise OptionError(
-            f"`gold` must not be the item, source or label column; got {format_value(spec.gold)}.",
+            f"`gold` must not be the item, source or label column; got {format_value(options.gold)}.",
             parameter="gold",
         )
     notes: tuple[Note, ...] = ()
-    if spec.long is None and spec.form is None:
+    if options.long is None and options.form is None:
         message = f"Columns {', '.join(long)} are read as item, source and label, one row per vote."
         hints = (Hint("form", "if each row is an item", "wide"), Hint("long", "to name other columns"))
         notes = (Note(message, hints),)
-    return Roles("long", long[0], (), long[1], long[2], spec.gold, notes)
+    return Roles("long", long[0], (), long[1], long[2], options.gold, notes)
 
 
 def require_unique_names(names: Sequence[str]) -> None:
@@ -149,26 +166,26 @@ def free_text_error(name: str, distinct: int, rows: int) -> VoteFileError:
     )
 
 
-def _wide_roles(names: Sequence[str], spec: ColumnSpec, first: Sequence[Sequence[Any]] | None) -> Roles:
-    taken = {spec.gold, *spec.ignore}
-    item = spec.item if isinstance(spec.item, str) else None
+def _wide_roles(names: Sequence[str], options: ReadOptions, first: Sequence[Sequence[Any]]) -> Roles:
+    taken = {options.gold, *options.ignore}
+    item = options.item if isinstance(options.item, str) else None
     notes: list[Note] = []
-    if spec.item is None:
+    if options.item is None:
         candidates = [name for name in names if name not in taken]
-        item, recognized_by = find_item_column(names, candidates, first, spec.sources or ())
+        item, recognized_by = find_item_column(names, candidates, first, options.sources or ())
         if item is not None:
             values = "because its values differ and none of them is a vote of another column"
             reason = "" if recognized_by == "name" else f", {values}"
             message = f"Column {format_value(item)} is read as the item identifier{reason}."
             notes.append(Note(message, (Hint("item", "to choose another column"),)))
-    if spec.sources is not None:
-        for name in (item, spec.gold):
-            if name is not None and name in spec.sources:
+    if options.sources is not None:
+        for name in (item, options.gold):
+            if name is not None and name in options.sources:
                 raise OptionError(
                     f"`sources` must not contain the item or gold column; got {format_value(name)}.",
                     parameter="sources",
                 )
-        return Roles("wide", item, spec.sources, gold=spec.gold, notes=tuple(notes))
+        return Roles("wide", item, options.sources, gold=options.gold, notes=tuple(notes))
     rest = [name for name in names if name not in taken and name != item]
     golden = [name for name in rest if is_gold_name(name)]
     notes += [
@@ -179,25 +196,15 @@ def _wide_roles(names: Sequence[str], spec: ColumnSpec, first: Sequence[Sequence
         for name in golden
     ]
     sources = tuple(name for name in rest if name not in golden)
-    _require_votes(sources, names, first)
     if not sources:
         raise VoteFileError(
             f"No vote columns are left; the columns are {format_list(names)}.", hints=[CHOOSE_SOURCES]
         )
-    return Roles("wide", item, sources, gold=spec.gold, notes=tuple(notes))
-
-
-def _require_votes(
-    sources: Sequence[str], names: Sequence[str], first: Sequence[Sequence[Any]] | None
-) -> None:
-    """Raise VoteFileError if the first values of a column cannot be votes."""
-    if first is None:
-        return
-    rows, chosen = len(first[0]), set(sources)
-    by_name = zip(names, first, strict=True)
-    values = [set(column) - {None, ""} for name, column in by_name if name in chosen]
-    for j in find_other_columns(values, rows):
-        raise free_text_error(sources[j], len(values[j]), rows)
+    by_name = dict(zip(names, first, strict=True))
+    distinct, rows = [set(by_name[name]) - {None, ""} for name in sources], len(first[0])
+    for j in find_other_columns(distinct, rows):
+        raise free_text_error(sources[j], len(distinct[j]), rows)
+    return Roles("wide", item, sources, gold=options.gold, notes=tuple(notes))
 
 
 # ---------------------------------------------------------------------- identifiers
@@ -231,7 +238,7 @@ def require_distinct(read: Callable[[], Iterable[Any]]) -> None:
     if not suspects:
         return
     seen: set[Any] = set()
-    values = (value for block in read() for value in list_of_ids(block))
+    values = (value for block in read() for value in list_of_values(block))
     for row, value in enumerate(values):
         if hash(value) in suspects or value in suspects:
             if value in seen:
@@ -241,6 +248,15 @@ def require_distinct(read: Callable[[], Iterable[Any]]) -> None:
                     hints=[_NO_ITEM],
                 )
             seen.add(value)
+
+
+def list_of_values(values: Any) -> list[Any]:
+    """Return a column of any type as a list of Python values."""
+    if isinstance(values, list):
+        return values
+    if hasattr(values, "to_pylist"):
+        return list(values.to_pylist())
+    return list(np.asarray(values, None if isinstance(values, np.ndarray) else object).tolist())
 
 
 def _are_increasing(blocks: Iterable[Any]) -> bool:
@@ -259,7 +275,7 @@ def _are_increasing(blocks: Iterable[Any]) -> bool:
 def _hashes(ids: Any) -> NDArray[np.int64]:
     numbers = _as_integers(ids)
     if numbers is None:
-        return np.fromiter(map(hash, list_of_ids(ids)), np.int64, len(ids))
+        return np.fromiter(map(hash, list_of_values(ids)), np.int64, len(ids))
     return numbers.astype(np.int64, copy=False)
 
 

@@ -17,9 +17,8 @@ from numpy.typing import NDArray
 from flyingsquid._values import format_value
 from flyingsquid.exceptions import Hint, Note, VoteFileError
 from flyingsquid.files.arrays import MatrixVotes
-from flyingsquid.files.columns import ColumnSpec, Roles
-from flyingsquid.files.inputs import HUGGING_FACE, located, open_input
-from flyingsquid.files.text_tables import read_json
+from flyingsquid.files.columns import ReadOptions, Roles
+from flyingsquid.files.inputs import HUGGING_FACE, located, open_input, read_json
 from flyingsquid.votes.codes import MOST_CLASSES, Label
 
 WEAK, GOLD = "weak_labels", "label"
@@ -124,42 +123,42 @@ def is_wrench(document: Any) -> bool:
     return isinstance(first, dict) and WEAK in first
 
 
-def read_directory(directory: Path, spec: ColumnSpec, part: str | None) -> tuple[Roles, MatrixVotes]:
+def read_directory(directory: Path, options: ReadOptions) -> tuple[Roles, MatrixVotes]:
     """Read one split of a directory, with the names of classes from ``label.json``."""
     splits = [p.stem for p in sorted(directory.glob("*.json")) if p.stem not in ("label", "meta")]
     if not splits:
         raise VoteFileError(
             "The directory contains no parquet files and no train.json, valid.json or test.json."
         )
-    chosen, notes = _choose_split(splits, part)
+    chosen, notes = _choose_split(splits, options.part)
     names = directory / "label.json"
     classes = read_class_names(names) if names.exists() else None
     path = directory / f"{chosen}.json"
     with located(str(path)):
-        roles, votes = read_wrench(read_json(open_input(path)), spec, classes)
+        roles, votes = read_wrench(read_json(open_input(path)), options, classes)
     return replace(roles, notes=(*roles.notes, *notes)), votes
 
 
 def read_wrench(
-    document: Any, spec: ColumnSpec, classes: tuple[Label, ...] | None
+    document: Any, options: ReadOptions, classes: tuple[Label, ...] | None = None
 ) -> tuple[Roles, MatrixVotes]:
     """Read all items of a document; ``classes`` are the names of 0, 1, ..."""
-    if spec.form == "long" or spec.long is not None or spec.sources is not None or spec.ignore:
+    if options.is_long or options.sources is not None or options.ignore:
         raise VoteFileError("WRENCH files have no source names and no long form.")
-    if spec.gold not in (None, GOLD):
+    if options.gold not in (None, GOLD):
         raise VoteFileError(
-            f"WRENCH files have no field {format_value(spec.gold)}.",
+            f"WRENCH files have no field {format_value(options.gold)}.",
             hints=[Hint("gold", "to use the gold labels", GOLD)],
         )
     items = items_of(document)
-    gold = items.labels if spec.gold else None
-    ids = None if spec.item is False else list(items.ids)
+    gold = items.labels if options.gold else None
+    ids = None if options.item is False else list(items.ids)
 
     notes: tuple[Note, ...] = ()
-    if not spec.gold and any(GOLD in entry for entry in document.values()):
+    if not options.gold and any(GOLD in entry for entry in document.values()):
         notes = (Note("Gold labels are not read.", (Hint("gold", "to use them", GOLD),)),)
     # Identifiers need no check: keys of one object are unique.
-    roles = Roles("wide", None if ids is None else "id", gold=spec.gold, notes=notes)
+    roles = Roles("wide", None if ids is None else "id", gold=options.gold, notes=notes)
     return roles, MatrixVotes(items.weak_labels, ids=ids, gold=gold, labels=classes)
 
 

@@ -19,9 +19,8 @@ from numpy.typing import ArrayLike
 
 from flyingsquid._values import format_list, format_value, is_integer, is_null
 from flyingsquid.exceptions import Hint, Note, OptionError, VoteFileError
-from flyingsquid.files.columns import ColumnSpec, Roles
+from flyingsquid.files.columns import ReadOptions, Roles, list_of_values
 from flyingsquid.files.decoded_size import MOST_BYTES, too_large_error
-from flyingsquid.files.outputs import list_of_ids
 from flyingsquid.files.state import encode_labels
 from flyingsquid.files.tables import LongVotes
 from flyingsquid.votes.codes import marked_cells
@@ -77,9 +76,7 @@ def tool_of(document: Any) -> str | None:
     return None
 
 
-def read_export(
-    document: Any, tool: str, spec: ColumnSpec, part: str | None, duplicates: str
-) -> tuple[Roles, LongVotes]:
+def read_export(document: Any, tool: str, options: ReadOptions) -> tuple[Roles, LongVotes]:
     """Read the answers to one question as votes, one row per answer.
 
     Parameters
@@ -87,36 +84,33 @@ def read_export(
     document : parsed JSON
     tool : str
         One of :data:`TOOLS`.
-    spec : ColumnSpec
-        ``sources`` and ``ignore`` select sources by name; ``gold`` names the gold labels.
-    part : str or None
-        The question; by default the only one.
-    duplicates : str
-        As in :func:`~flyingsquid.files.open_votes`.
+    options : ReadOptions
+        ``sources`` and ``ignore`` select sources by name, ``gold`` names the gold labels, and ``part`` names
+        the question, by default the only one.
     """
     if tool_of(document) != tool:
         raise VoteFileError(
             f"The file is not an export of {_SHOWN[tool]}.", hints=[Hint("format", "to declare its format")]
         )
-    if spec.form == "wide" or spec.long is not None or isinstance(spec.item, str):
+    if options.form == "wide" or options.long is not None or isinstance(options.item, str):
         raise VoteFileError(
             f"Exports of {_SHOWN[tool]} have no columns; leave out `form`, `item` and `long`."
         )
-    items = _with_ids(list(_READERS[tool](document)), use_ids=spec.item is not False)
+    items = _with_ids(list(_READERS[tool](document)), use_ids=options.item is not False)
     notes = []
-    if spec.sources is None and any(source == OURS for item in items for _, source, _ in item.answers):
+    if options.sources is None and any(source == OURS for item in items for _, source, _ in item.answers):
         notes.append(
             Note(f"Labels of {OURS} are not read as votes.", (Hint("sources", "to name the sources"),))
         )
-    question = _question(items, part, tool)
+    question = _question(items, options.part, tool)
     names = list(dict.fromkeys(s for item in items for q, s, _ in item.answers if q == question))
-    kept = [name for name in spec.pick(names) if name != OURS or spec.sources is not None]
+    kept = [name for name in options.pick(names) if name != OURS or options.sources is not None]
     if not kept:
         raise VoteFileError("The file contains no votes: every source is left out.")
-    gold = None if spec.gold is None else _gold_of(items, question, spec.gold)
-    if spec.gold is None and any(item.true_answers for item in items):
+    gold = None if options.gold is None else _gold_of(items, question, options.gold)
+    if options.gold is None and any(item.true_answers for item in items):
         notes.append(Note("Gold labels are not read.", (Hint("gold", "to use them", "ground_truth"),)))
-    votes = LongVotes(plain_text=False, has_gold=gold is not None, duplicates=duplicates)
+    votes = LongVotes(plain_text=False, has_gold=gold is not None, duplicates=options.duplicates)
     rows = [
         (at, item.id, source, _one_label(value, item.id, source))
         for at, item in enumerate(items)
@@ -126,7 +120,7 @@ def read_export(
     at, ids, sources, labels = zip(*rows, strict=True)
     votes.add(ids, sources, labels, None if gold is None else [gold[i] for i in at])
     votes.finish()
-    return Roles("long", "id", source="source", label="label", gold=spec.gold, notes=tuple(notes)), votes
+    return Roles("long", "id", source="source", label="label", gold=options.gold, notes=tuple(notes)), votes
 
 
 def _votes_on(item: _Item, question: str, sources: Sequence[str]) -> list[tuple[str, Any]]:
@@ -363,7 +357,7 @@ def export_text(
     for i, j, code in zip(*(column.tolist() for column in marked_cells(votes.codes)), strict=True):
         if code >= 0:
             cast[i].append((names[j], classes[code]))
-    ids = range(n) if chunk.ids is None else list_of_ids(chunk.ids)
+    ids = range(n) if chunk.ids is None else list_of_values(chunk.ids)
     known = [None] * n if gold is None else [classes[max(-1, int(code))] for code in gold]
     items = list(map(_Written, ids, _fields(data, n), cast, known, labels, top))
     document = _WRITERS[tool](items, part or "label")

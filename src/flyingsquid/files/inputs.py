@@ -1,4 +1,4 @@
-"""Read bytes and text from files, and detect their format.
+"""Read bytes, text and JSON from files, and detect their format.
 
 Every reader of this package starts from an :class:`Input`: a regular file, or a copy of standard input, that
 can be read more than once and is decompressed while it is read.
@@ -9,19 +9,23 @@ from __future__ import annotations
 import contextlib
 import gzip
 import json
+import math
 import os
+import re
 import shutil
 import sys
 import tempfile
 import weakref
 import zlib
-from collections.abc import Iterator
+from collections import Counter
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, BinaryIO, TypeAlias
 
-from flyingsquid._values import option_error
+from flyingsquid._values import format_value, option_error
 from flyingsquid.exceptions import Hint, OptionError, VoteFileError, VotesError
+from flyingsquid.files.decoded_size import MOST_BYTES, too_large_error
 
 StrPath: TypeAlias = str | os.PathLike[str]
 
@@ -32,6 +36,7 @@ FORMATS = (
 """Names of formats. ``json``: a list of records, or WRENCH in one file. ``wrench``: a directory.
 ``parquet``: a file, or a directory of files. ``arrow``: a file, or a directory of Hugging Face datasets."""
 
+DELIMITERS = {"csv": ",", "tsv": "\t"}
 BLOCK = 1 << 20
 _ENDINGS = {
     ".csv": "csv", ".tsv": "tsv", ".tab": "tsv", ".txt": "csv",
@@ -60,6 +65,8 @@ _MOST_BLANK = 1 << 22
 LONGEST_LINE = 1 << 26
 """Bytes of a line of text; a longer one is refused."""
 _BYTE_ORDER_MARK = b"\xef\xbb\xbf"
+# An escape in JSON: a complete pair of surrogates, half of one, or any other.
+_ESCAPE = re.compile(r"\\u[dD][89abAB]..\\u[dD][c-fC-F]..|(?P<half>\\u[dD][89a-fA-F]..)|\\.", re.DOTALL)
 _DECLARE_FORMAT = Hint("format", "to declare the format")
 
 
@@ -130,20 +137,13 @@ def _detect_compression(shown: str, path: Path) -> Input:
     return Input(shown, path, compression)
 
 
-def temporary_file(owner: object, in_memory: int) -> Any:
-    """Open a temporary file that is closed when ``owner`` is collected; small ones stay in memory."""
-    file = tempfile.SpooledTemporaryFile(in_memory, prefix="flyingsquid-")  # noqa: SIM115  # closed with its owner
-    # Not __del__: in a reference cycle, such as that of a caught error, the file could be collected first.
-    weakref.finalize(owner, file.close)
-    return file
-
-
 # ---------------------------------------------------------------------- formats
 
 
 def detect_format(source: Input, declared: str | None = None) -> str:
     """Detect the format of a file. Name and content must agree, unless ``declared`` decides."""
-    check_format(declared)
+    if declared is not None and declared not in FORMATS:
+        raise option_error("format", f"one of {', '.join(FORMATS)}", declared)
     if source.path.is_dir():
         if declared not in (None, "wrench", "parquet", "arrow"):
             raise VoteFileError(f"A {declared} file was expected, but this is a directory.")
@@ -233,12 +233,6 @@ def compression_of_name(name: StrPath) -> str | None:
     return _COMPRESSED.get(os.path.splitext(os.fspath(name))[1].lower())
 
 
-def check_format(declared: str | None) -> None:
-    """Raise OptionError for an unknown format."""
-    if declared is not None and declared not in FORMATS:
-        raise option_error("format", f"one of {', '.join(FORMATS)}", declared)
-
-
 # ---------------------------------------------------------------------- text
 
 
@@ -265,14 +259,14 @@ def text_blocks(source: Input, longest_line: int = LONGEST_LINE) -> Iterator[str
                     f"The file contains more than {_MOST_BLANK:,} bytes of blank lines.", line=line
                 )
             if block:
-                yield _decode(block, line, offset)
+                yield _decode_text(block, line, offset)
                 line += block.count(b"\n")
                 offset += len(block)
             if not read:
                 return
 
 
-def _decode(block: bytes, line: int, offset: int) -> str:
+def _decode_text(block: bytes, line: int, offset: int) -> str:
     nul = block.find(b"\0")
     if nul >= 0:
         at = line + block.count(b"\n", 0, nul)
@@ -288,6 +282,83 @@ def _decode(block: bytes, line: int, offset: int) -> str:
             line=line + block.count(b"\n", 0, error.start),
         ) from error
     return text.removeprefix("\ufeff") if not offset else text
+
+
+# ---------------------------------------------------------------------- JSON
+
+
+class _ContentError(ValueError):
+    """JSON that can be parsed and still has no usable value; the message is the reason."""
+
+
+def _require_unique_keys(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+    """Build the object of these pairs of JSON, in which no key may occur twice."""
+    found = dict(pairs)
+    if len(found) < len(pairs):
+        repeated = Counter(key for key, _ in pairs).most_common(1)[0][0]
+        raise _ContentError(f"The key {format_value(repeated)} occurs twice in one object.")
+    return found
+
+
+def _parse_constant(name: str) -> None:
+    if name != "NaN":
+        raise _ContentError(f"{name} is not a valid number in JSON.")
+
+
+def _parse_float(digits: str) -> float:
+    found = float(digits)
+    if math.isinf(found):
+        raise _ContentError(f"The number {digits[:20]} is too large for a float.")
+    return found
+
+
+_decode_json: Callable[[str], Any] = json.JSONDecoder(
+    parse_constant=_parse_constant, parse_float=_parse_float, object_pairs_hook=_require_unique_keys
+).decode
+
+
+def parse_json(text: str) -> Any:
+    """Parse JSON strictly.
+
+    NaN is null. Repeated keys, infinite numbers and lone surrogates raise an error, because they have no
+    meaning or cannot be written again.
+
+    Raises
+    ------
+    VoteFileError
+    """
+    try:
+        found = _decode_json(text)
+    except RecursionError as error:
+        raise VoteFileError("The JSON is nested too deeply.") from error
+    except _ContentError as error:
+        raise VoteFileError(str(error)) from error
+    except ValueError as error:
+        raise VoteFileError(f"The text is not valid JSON or is truncated: {one_line(error)}.") from error
+    if "\\ud" in text or "\\uD" in text:
+        _require_no_lone_surrogate(text)
+    return found
+
+
+def _require_no_lone_surrogate(text: str) -> None:
+    """Raise an error for half of a pair of escapes such as ``\\ud83d\\ude00``; no encoding can store it."""
+    for escape in _ESCAPE.finditer(text):
+        if escape["half"]:
+            column = escape.start() - text.rfind("\n", 0, escape.start())
+            raise VoteFileError(
+                f"Column {column:,}: {escape[0]} is half of a surrogate pair, which is not a character."
+            )
+
+
+def read_json(source: Input, limit: int = MOST_BYTES) -> Any:
+    """Parse a whole JSON document of at most ``limit`` bytes."""
+    parts, size = [], 0
+    for part in text_blocks(source):
+        size += len(part)
+        if size > limit:
+            raise too_large_error("The JSON document takes more than", limit, limit)
+        parts.append(part)
+    return parse_json("".join(parts))
 
 
 # ---------------------------------------------------------------------- errors

@@ -2,49 +2,38 @@
 
 from __future__ import annotations
 
-import codecs
 import contextlib
-import csv
 import errno
 import gzip
-import json
 import os
 import secrets
 import shutil
 import stat
 import sys
 import tempfile
-from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any, BinaryIO
 
-import numpy as np
-from numpy.typing import NDArray
-
+from flyingsquid._values import option_error
 from flyingsquid.exceptions import Hint, VoteFileError
 from flyingsquid.files.inputs import (
     BLOCK,
     StrPath,
-    check_format,
     compression_of_name,
     format_of_name,
     located,
     need_pyarrow,
 )
-from flyingsquid.votes.codes import REASONS, Label
 
 try:
     import fcntl
 except ImportError:  # Windows
     fcntl = None  # type: ignore[assignment]
 
-META = b"flyingsquid"
-"""The key of our metadata in the schema of a columnar file."""
 BINARY = ("npy", "npz", "parquet", "arrow")
-DELIMITERS = {"csv": ",", "tsv": "\t"}
 # Beyond the end of any file, because Windows does not allow reading a locked byte.
 _LOCKED_BYTE = 1 << 40
-_FORMULA_STARTS = ("=", "+", "-", "@", "\t", "\r")
 
 
 @contextlib.contextmanager
@@ -183,8 +172,12 @@ def _copy_at_end(shown: str) -> Iterator[BinaryIO]:
 
 
 def output_format(path: StrPath, declared: str | None, supported: tuple[str, ...]) -> str:
-    """Return the format to write: declared, implied by the name, or csv for names without an ending."""
-    check_format(declared)
+    """Return the format to write: declared, implied by the name, or csv for names without an ending.
+
+    The packages that the format needs are required, too.
+    """
+    if declared is not None and declared not in supported:
+        raise option_error("format", f"one of {', '.join(supported)}", declared)
     shown = os.fspath(path)
     found = declared or format_of_name(shown)
     if found is None and (shown == "-" or not os.path.splitext(shown)[1]):
@@ -199,184 +192,6 @@ def output_format(path: StrPath, declared: str | None, supported: tuple[str, ...
         raise VoteFileError(f"The format must be one of {', '.join(supported)}; got {found}.", path=shown)
     if found in BINARY and compression_of_name(shown):
         raise VoteFileError(f"{found} files are already compressed; remove the last suffix.", path=shown)
+    if found in ("parquet", "arrow"):
+        need_pyarrow(f"Writing {found}")
     return found
-
-
-class Writer(contextlib.AbstractContextManager["Writer"]):
-    """Base class of writers of one format, for use in a ``with`` block inside that of the file."""
-
-    def __exit__(self, kind: Any, *_: object) -> None:
-        (self.close if kind is None else self.drop)()
-
-    def write(self, items: Any) -> None:
-        """Append items."""
-        raise NotImplementedError
-
-    def close(self) -> None:
-        """Write what is left; formats that write at once need not."""
-
-    def drop(self) -> None:
-        """Stop writing: the file is about to be removed."""
-
-
-# ---------------------------------------------------------------------- cells
-
-
-def text_file(file: BinaryIO) -> codecs.StreamWriter:
-    """Wrap a binary file for text in UTF-8. Unlike a TextIOWrapper it never closes the file."""
-    return codecs.getwriter("utf-8")(file)
-
-
-def csv_writer(
-    file: BinaryIO,
-    format: str,
-    *,
-    escape_formulas: bool = False,  # as in open_votes
-) -> Callable[[Iterable[Iterable[Any]]], None]:
-    """Return a function that writes rows to a "csv" or "tsv" file."""
-    writer = csv.writer(text_file(file), delimiter=DELIMITERS[format], lineterminator="\n")
-    return lambda rows: writer.writerows(map(_escape_formulas, rows) if escape_formulas else rows)
-
-
-def _escape_formulas(row: Iterable[Any]) -> list[Any]:
-    """Put an apostrophe before strings that a spreadsheet would run as a formula."""
-    return [f"'{c}" if isinstance(c, str) and c.startswith(_FORMULA_STARTS) else c for c in row]
-
-
-def label_text(label: Any) -> str:
-    """Return a class label as the text of a cell."""
-    return str(label).lower() if isinstance(label, bool) else str(label)
-
-
-def list_of_ids(ids: Any) -> list[Any]:
-    """Return item identifiers as a list of Python values."""
-    if isinstance(ids, list):
-        return ids
-    if hasattr(ids, "to_pylist"):
-        return list(ids.to_pylist())
-    return list(np.asarray(ids, None if isinstance(ids, np.ndarray) else object).tolist())
-
-
-def id_array(ids: list[Any]) -> NDArray[Any]:
-    """Return item identifiers as an array of integers or strings for npz."""
-    if all(type(value) is int and abs(value) < 1 << 62 for value in ids):
-        return np.array(ids, np.int64)
-    return text_array(ids, "item")
-
-
-def text_array(values: list[Any], what: str) -> NDArray[Any]:
-    """Return names as an array of strings for npz."""
-    texts = [str(value) for value in values]
-    longest = max(map(len, texts), default=0)
-    if any(text.endswith("\0") for text in texts):
-        raise VoteFileError(f"npz cannot store the name of an {what} that ends with a NUL character.")
-    if longest * len(texts) > 1 << 28:
-        raise VoteFileError(
-            f"npz cannot store the name of an {what} with {longest:,} characters; write parquet."
-        )
-    return np.array(texts, f"U{max(1, longest)}")
-
-
-# ---------------------------------------------------------------------- columns
-
-
-class LabelColumns:
-    """Decode codes to columns of labels: integers and booleans directly, strings as dictionaries."""
-
-    def __init__(self, classes: tuple[Label, ...]) -> None:
-        self._pyarrow = need_pyarrow("Writing columns")
-        self._classes = classes
-        self._texts = all(isinstance(label, str) for label in classes)
-        if self._texts:
-            reasons = [f"!{reason}" for reason in REASONS[1:]]
-            self._dictionary = self._pyarrow.array([*classes, *reasons], "string")
-        else:
-            table = np.array(classes)
-            integers = all(type(label) is int for label in classes)
-            if integers:
-                table = table.astype(np.min_scalar_type(-int(np.abs(table).max()) - 1))
-            self._table = table
-            self._are_codes = integers and np.array_equal(table, np.arange(len(table)))
-
-    def column(self, codes: NDArray[Any]) -> Any:
-        """Return a column of labels, null if it has none."""
-        if not self._texts:
-            missing = codes < 0
-            known = np.maximum(codes, 0)
-            labels = known.astype(self._table.dtype) if self._are_codes else np.take(self._table, known)
-            return self._pyarrow.array(labels, mask=missing if missing.any() else None)
-        k = len(self._classes)
-        small = np.int8 if k < 120 else np.int16
-        # Reasons follow the classes in the dictionary: -2 at K, -3 at K + 1, ...
-        index = np.where(codes < -1, k - 2 - codes.astype(np.int64), codes).astype(small)
-        indices = self._pyarrow.array(index, mask=codes == -1)
-        return self._pyarrow.DictionaryArray.from_arrays(indices, self._dictionary)
-
-
-def id_column(ids: Any) -> Any:
-    """Return identifiers as a column."""
-    pyarrow = need_pyarrow("Writing columns")
-    if isinstance(ids, pyarrow.Array):
-        return ids
-    values = list(ids) if not isinstance(ids, np.ndarray) else ids
-    if isinstance(values, np.ndarray) and values.dtype.kind == "O":
-        values = values.tolist()
-    return pyarrow.array(values)
-
-
-class ColumnarFile:
-    """Write columns to parquet or arrow, each call as a row group or record batch.
-
-    Parameters
-    ----------
-    file : binary file
-    format : {"parquet", "arrow"}
-    names : names of the columns
-    metadata : JSON values about the votes, optional
-    required : names of columns without missing values, optional
-        They are stored without marks for missing values, in two thirds of the time.
-    encode : callable, optional
-        Takes the types of the columns, and returns options of ``pyarrow.parquet.ParquetWriter``.
-    """
-
-    def __init__(
-        self,
-        file: BinaryIO,
-        format: str,  # as in write_votes
-        names: Sequence[str],
-        *,
-        metadata: dict[str, Any] | None = None,
-        required: Collection[str] = (),
-        encode: Callable[[list[Any]], dict[str, Any]] | None = None,
-    ) -> None:
-        self._pyarrow = need_pyarrow(f"Writing {format}")
-        self._file, self._format, self._names = file, format, names
-        self._metadata, self._required, self._encode = metadata, required, encode
-        self._writer: Any = None
-
-    def write(self, columns: Sequence[Any]) -> None:
-        """Append rows; the first ones determine the types of the columns."""
-        if self._writer is None:
-            self._writer = self._open([column.type for column in columns])
-        columns = [column.cast(field.type) for column, field in zip(columns, self._schema, strict=True)]
-        self._writer.write_batch(self._pyarrow.RecordBatch.from_arrays(columns, schema=self._schema))
-
-    def _open(self, types: list[Any]) -> Any:
-        about = None if self._metadata is None else {META: json.dumps(self._metadata).encode()}
-        fields = [
-            self._pyarrow.field(name, kind, nullable=name not in self._required)
-            for name, kind in zip(self._names, types, strict=True)
-        ]
-        self._schema = self._pyarrow.schema(fields, metadata=about)
-        sink = arrow_sink(self._file)
-        if self._format == "arrow":
-            return self._pyarrow.ipc.new_file(sink, self._schema)
-        from pyarrow.parquet import ParquetWriter  # noqa: PLC0415  # an extra
-
-        return ParquetWriter(sink, self._schema, **({} if self._encode is None else self._encode(types)))
-
-    def close(self) -> None:
-        """Write the end of the file."""
-        if self._writer is None:
-            raise VoteFileError("Nothing was written.")
-        self._writer.close()

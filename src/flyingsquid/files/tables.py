@@ -1,90 +1,330 @@
-"""Votes of tables: wide form, one row per item, as a spool of small integers; long form, one row per vote."""
+"""Tables of text, csv, tsv and JSON: blocks of columns, and their votes in wide or long form.
+
+csv is parsed by Python's own csv module, so that the result does not depend on pyarrow.
+"""
 
 from __future__ import annotations
 
+import csv
+import io
+import itertools
 import json
 import os
-from collections.abc import Iterator, Sequence
+import tempfile
+import weakref
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
-from itertools import chain
-from typing import Any
+from typing import Any, NamedTuple, TypeAlias
 
 import numpy as np
 from numpy.typing import NDArray
 
-from flyingsquid._values import format_list, format_value, is_null
+from flyingsquid._values import format_count, format_list, format_value, is_null
 from flyingsquid.exceptions import Hint, Note, VoteFileError
-from flyingsquid.files.coding import UNKNOWN, Coding, Numbering, Survey, unknown_vote_error
+from flyingsquid.files.coding import Coding, Numbering, Survey, classify
 from flyingsquid.files.columns import (
     CHOOSE_SOURCES,
     MOST_VALUES,
-    ColumnSpec,
+    ReadOptions,
     Roles,
     assign_roles,
     free_text_error,
     require_distinct,
     require_ids,
 )
-from flyingsquid.files.inputs import temporary_file
-from flyingsquid.files.text_tables import Block, DelimitedTable, JsonTable
+from flyingsquid.files.inputs import DELIMITERS, Input, one_line, parse_json, text_blocks
 from flyingsquid.votes import Votes
 from flyingsquid.votes.codes import ABSTAIN
-from flyingsquid.votes.conventions import MOST_DISTINCT, is_free_text, is_gold_name, is_item_name
+from flyingsquid.votes.conventions import (
+    MOST_DISTINCT,
+    is_free_text,
+    is_gold_name,
+    is_item_name,
+    is_missing_text,
+)
 from flyingsquid.votes.frames import as_identifiers
 from flyingsquid.votes.longform import build_codes
 
+Columns: TypeAlias = Mapping[str, Sequence[Any]]
+# Cells of a block. Larger blocks keep so many objects alive that garbage collection dominates.
+_CELLS = 1 << 14
+_VOTES = "votes"
+_PLAIN = (str, int, float, bool, type(None))
+
+
+class Block(NamedTuple):
+    """Some rows of a table.
+
+    Attributes
+    ----------
+    columns : mapping of str to sequence
+        The columns that may hold votes.
+    fields : mapping of str to sequence
+        The columns that may hold identifiers and gold labels: the same mapping, unless votes are nested.
+    n_rows : int
+    """
+
+    columns: Columns
+    fields: Columns
+    n_rows: int
+
+
+class DelimitedTable:
+    """A csv or tsv file.
+
+    Attributes
+    ----------
+    names : list of str
+    has_names : bool
+        Whether the first line holds the names; otherwise they are positions.
+    notes : list of Note
+        Assumptions about the file.
+    """
+
+    plain_text = True
+    nested = False
+
+    def __init__(self, source: Input, format: str, header: bool | None) -> None:  # as in open_votes
+        self._source, self._format = source, format
+        self.notes: list[Note] = []
+        first = self._first_row(DELIMITERS[format])
+        if header is None:
+            header = not all(
+                is_missing_text(cell) or classify(cell, plain_text=True)[0] in ("integer", "fraction")
+                for cell in first
+            )
+            if not header:
+                message = "The first line contains only numbers and is read as votes, not as names."
+                self.notes.append(Note(message, (Hint("header", "if it contains names", True),)))
+        self.has_names = header
+        self.names = first if header else [f"source {j}" for j in range(len(first))]
+
+    def _first_row(self, delimiter: str) -> list[str]:
+        """Read the first row that is not blank, and detect the delimiter."""
+        for text in text_blocks(self._source):
+            line = text.lstrip("\r\n").split("\n", 1)[0]
+            if not line:
+                continue
+            others = [d for d in (";", "\t", ",", "|") if d != delimiter and d in line]
+            if delimiter not in line and others:
+                delimiter = others[0]
+                self.notes.append(Note(f"Columns are separated by {delimiter!r}, as in the first line."))
+            self._delimiter = delimiter
+            try:
+                for row in csv.reader(io.StringIO(text, newline=""), delimiter=delimiter):
+                    if row:
+                        return row
+            except csv.Error as error:
+                raise VoteFileError(f"The first line cannot be parsed: {one_line(error)}.") from error
+        raise VoteFileError("The file contains only blank lines.")
+
+    def row_blocks(self) -> Iterator[Block]:
+        """Yield the rows below the header, some at a time."""
+        width = len(self.names)
+        most = max(1, _CELLS // width)
+        lines = itertools.chain.from_iterable(io.StringIO(t, newline="") for t in text_blocks(self._source))
+        reader = csv.reader(lines, delimiter=self._delimiter, strict=True)
+        try:
+            if self.has_names:
+                next((row for row in reader if row), None)
+            while True:
+                line = reader.line_num + 1
+                rows = list(itertools.islice(reader, most))
+                if not rows:
+                    return
+                if not all(map(width.__eq__, map(len, rows))):
+                    rows = _without_blank_rows(rows, width, line)
+                if rows:
+                    columns = dict(zip(self.names, zip(*rows, strict=True), strict=True))
+                    yield Block(columns, columns, len(rows))
+        except csv.Error as error:
+            raise VoteFileError(
+                f"The text is not valid {self._format}, or a quote is not closed: {one_line(error)}.",
+                line=reader.line_num,
+            ) from error
+
+
+def _count_lines(rows: list[list[str]]) -> int:
+    """Count the lines of the file that rows span; a quoted cell may contain line breaks."""
+    return sum(1 + sum(cell.count("\n") for cell in row) for row in rows)
+
+
+def _without_blank_rows(rows: list[list[str]], width: int, line: int) -> list[list[str]]:
+    """Drop blank rows and require that all others have ``width`` cells."""
+    for i, row in enumerate(rows):
+        if row and len(row) != width:
+            raise VoteFileError(
+                f"The row has {format_count(len(row), 'cell')}, but the first row has {width}; it is "
+                "truncated, or a delimiter is not quoted.",
+                line=line + _count_lines(rows[:i]),
+            )
+    return [row for row in rows if row]
+
+
+# ---------------------------------------------------------------------- JSON
+
+
+class JsonTable:
+    """JSON lines or a JSON list, with one record per item or per vote. Columns may appear on any row.
+
+    Parameters
+    ----------
+    records : sequence of values, or None to read JSON lines from ``source``
+
+    Attributes
+    ----------
+    nested : bool
+        Whether the votes of a record are in its field ``"votes"``.
+    has_names : bool
+        Whether sources have names; otherwise they are positions in a list.
+    """
+
+    plain_text = False
+    names = None  # those of the first block
+
+    def __init__(self, records: Sequence[Any] | None, source: Input) -> None:
+        self._records, self._source = records, source
+        self.notes: list[Note] = []
+        first = next((found for _, found in self.records()), None)
+        if first is None:
+            raise VoteFileError("The file contains no records.")
+        votes = first.get(_VOTES) if isinstance(first, dict) else None
+        self.nested = isinstance(votes, (dict, list))
+        votes = votes if self.nested else first
+        self.has_names = not isinstance(votes, list) and isinstance(first, dict)
+        self._width = len(votes) if isinstance(votes, list) else 0
+
+    def records(self) -> Iterator[tuple[int, Any]]:
+        """Yield every record with the number of its line, or in a list its position, from 1."""
+        if self._records is not None:
+            yield from enumerate(self._records, 1)
+            return
+        number = 0
+        for text in text_blocks(self._source):
+            for line in io.StringIO(text, newline="\n"):
+                number += 1
+                if not line.isspace():
+                    yield number, _parse_line(line, number)
+
+    def row_blocks(self) -> Iterator[Block]:
+        """Yield the records as columns, some at a time."""
+        votes: list[dict[str, Any]] = []
+        fields: list[dict[str, Any]] = []
+        cells = 0
+        for number, found in self.records():
+            try:
+                inner, outer = self._row(found)
+            except VoteFileError as error:
+                raise self._at(number, error) from error.__cause__
+            votes.append(inner)
+            fields.append(outer)
+            cells += len(inner) + (len(outer) if self.nested else 0)
+            if cells >= _CELLS:
+                yield self._block(votes, fields)
+                votes, fields, cells = [], [], 0
+        if votes:
+            yield self._block(votes, fields)
+
+    def _at(self, number: int, error: VoteFileError) -> VoteFileError:
+        if self._records is None:
+            error.line = number
+            return error
+        return VoteFileError(f"Record {number}: {error.message}", hints=error.hints)
+
+    def _block(self, votes: list[dict[str, Any]], fields: list[dict[str, Any]]) -> Block:
+        columns = _columns(votes)
+        return Block(columns, _columns(fields) if self.nested else columns, len(votes))
+
+    def _row(self, found: Any) -> tuple[dict[str, Any], dict[str, Any]]:
+        """Return the votes of a record, and the fields that may identify it."""
+        if not isinstance(found, (dict, list)):
+            raise VoteFileError(f"A record must be an object or a list of votes; got {format_value(found)}.")
+        votes = found.get(_VOTES) if self.nested and isinstance(found, dict) else found
+        if not isinstance(votes, dict if self.has_names else list):
+            wanted = "an object with names" if self.has_names else "a list"
+            where = f" in {_VOTES!r}" if self.nested else ""
+            raise VoteFileError(
+                f"The votes{where} must be {wanted}, as in the first record; got {format_value(votes)}."
+            )
+        if isinstance(votes, list):
+            if len(votes) != self._width:
+                raise VoteFileError(
+                    f"The record has {format_count(len(votes), 'vote')}, but the first has {self._width}; "
+                    "write null for no vote."
+                )
+            votes = {f"source {j}": vote for j, vote in enumerate(votes)}
+        for name, value in votes.items():
+            if not isinstance(value, _PLAIN):
+                raise VoteFileError(
+                    f"Votes must be strings, integers, booleans or null; got {format_value(value)} in "
+                    f"{format_value(name)}."
+                )
+        if not self.nested:
+            return votes, votes
+        fields = found.items() if isinstance(found, dict) else ()
+        return votes, {name: value for name, value in fields if name != _VOTES and isinstance(value, _PLAIN)}
+
+
+def _columns(rows: list[dict[str, Any]]) -> Columns:
+    names: dict[str, None] = {}
+    for row in rows:
+        names |= dict.fromkeys(row)
+    return {name: [row.get(name) for row in rows] for name in names}
+
+
+def _parse_line(line: str, number: int) -> Any:
+    try:
+        return parse_json(line)
+    except VoteFileError as error:
+        error.line = number
+        raise
+
+
+# ---------------------------------------------------------------------- votes of a table
+
 
 def read_table(
-    table: DelimitedTable | JsonTable, spec: ColumnSpec, duplicates: str, *, in_memory: int = 1 << 26
-) -> tuple[Roles, Spool | LongVotes]:
+    table: DelimitedTable | JsonTable, options: ReadOptions, *, in_memory: int = 1 << 26
+) -> tuple[Roles, WideVotes | LongVotes]:
     """Read all of a table once, in wide or long form.
 
     Votes in wide form that take more than ``in_memory`` bytes are kept in a temporary file.
     """
-    roles: Roles | None = None
-    votes: Spool | LongVotes | None = None
-    for block in table.row_blocks():
-        if roles is None or votes is None:
-            roles = _roles(table, block, spec)
-            has_gold = roles.gold is not None
-            if roles.form == "long":
-                votes = LongVotes(plain_text=table.plain_text, has_gold=has_gold, duplicates=duplicates)
-            else:
-                votes = Spool(
-                    plain_text=table.plain_text,
-                    has_ids=roles.item is not None,
-                    has_gold=has_gold,
-                    in_memory=in_memory,
-                )
-        if isinstance(votes, LongVotes):
-            _add_long(votes, block, roles)
-        else:
-            roles = _add_wide(votes, block, roles, spec, nested=table.nested)
-    if roles is None or votes is None:
+    blocks = table.row_blocks()
+    first = next(blocks, None)
+    if first is None:
         raise VoteFileError("The file contains a header, but no rows.")
-    if isinstance(votes, LongVotes):
-        votes.finish()
+    roles = _roles(table, first, options)
+    votes: WideVotes | LongVotes
+    if roles.form == "long":
+        has_gold = roles.gold is not None
+        votes = LongVotes(plain_text=table.plain_text, has_gold=has_gold, duplicates=options.duplicates)
+        for block in itertools.chain([first], blocks):
+            votes.add(*_triples(block, roles))
     else:
-        votes.finish(roles.sources, named=table.has_names, picked=spec.sources is not None)
+        votes = WideVotes(table, roles, options, in_memory)
+        for block in itertools.chain([first], blocks):
+            votes.add(block)
+    votes.finish()
     return replace(roles, notes=(*table.notes, *roles.notes)), votes
 
 
-def _roles(table: DelimitedTable | JsonTable, block: Block, spec: ColumnSpec) -> Roles:
+def _roles(table: DelimitedTable | JsonTable, block: Block, options: ReadOptions) -> Roles:
     if table.nested:
-        return _nested_roles(block, spec)
-    if not table.has_names and spec.item is None:
-        spec = replace(spec, item=False)
-    return assign_roles(table.names or list(block.columns), spec, list(block.columns.values()))
+        return _nested_roles(block, options)
+    if not table.has_names and options.item is None:
+        options = replace(options, item=False)
+    return assign_roles(table.names or list(block.columns), options, list(block.columns.values()))
 
 
-def _nested_roles(block: Block, spec: ColumnSpec) -> Roles:
-    if spec.form == "long" or spec.long is not None:
+def _nested_roles(block: Block, options: ReadOptions) -> Roles:
+    if options.is_long:
         raise VoteFileError("The long form is not supported for records with a field 'votes'.")
-    item = spec.item
+    item = options.item
     if item is None:
         item = next((name for name in block.fields if is_item_name(name)), None)
     item = item if isinstance(item, str) else None
-    for name in (item, spec.gold):
+    for name in (item, options.gold):
         if name is not None and name not in block.fields:
             raise VoteFileError(
                 f"No field is named {format_value(name)}; the fields are {format_list(list(block.fields))}."
@@ -95,70 +335,35 @@ def _nested_roles(block: Block, spec: ColumnSpec) -> Roles:
             (Hint("gold", "to use it as gold labels", name),),
         )
         for name in block.fields
-        if is_gold_name(name) and name not in (spec.gold, item)
+        if is_gold_name(name) and name not in (options.gold, item)
     )
-    sources = spec.sources or tuple(name for name in block.columns if name not in spec.ignore)
+    sources = options.sources or tuple(name for name in block.columns if name not in options.ignore)
     if not sources:
         raise VoteFileError("The field 'votes' contains no votes.")
-    return Roles("wide", item, sources, gold=spec.gold, notes=notes)
+    return Roles("wide", item, sources, gold=options.gold, notes=notes)
 
 
-def _add_long(votes: LongVotes, block: Block, roles: Roles) -> None:
-    columns = [block.columns.get(str(name)) for name in (roles.item, roles.source, roles.label)]
-    if None in columns:
+def _triples(block: Block, roles: Roles) -> tuple[Any, Any, Any, Sequence[Any] | None]:
+    """Return the items, sources, labels and gold labels of a block."""
+    items, sources, labels = (
+        block.columns.get(str(name)) for name in (roles.item, roles.source, roles.label)
+    )
+    if items is None or sources is None or labels is None:
         raise VoteFileError("Every record must have an item, a source and a label.")
-    items, sources, labels = (column or () for column in columns)
-    votes.add(items, sources, labels, None if roles.gold is None else block.columns.get(roles.gold))
+    return items, sources, labels, None if roles.gold is None else block.columns.get(roles.gold)
 
 
-def _add_wide(votes: Spool, block: Block, roles: Roles, spec: ColumnSpec, *, nested: bool) -> Roles:
-    """Add a block to the votes; return the roles with the sources that first occur in it."""
-    if spec.sources is None:
-        known: set[str | None] = {*roles.sources, *spec.ignore}
-        if not nested:  # inside nested votes, every name is a source
-            known |= {roles.item, roles.gold, *(n for n in block.columns if is_gold_name(n))}
-        roles = replace(roles, sources=(*roles.sources, *(n for n in block.columns if n not in known)))
-    n = len(next(chain(block.columns.values(), block.fields.values())))
-    nothing = [None] * n
-    ids = None if roles.item is None else block.fields.get(roles.item, nothing)
-    gold = None if roles.gold is None else block.fields.get(roles.gold, nothing)
-    columns = {name: block.columns.get(name, nothing) for name in roles.sources}
-    if not votes.plain_text:
-        _require_one_type([*columns.values(), gold or ()], [*roles.sources, "gold labels"])
-    try:
-        votes.add(columns, ids, gold)
-    except TypeError as error:
-        raise VoteFileError(
-            f"Votes must be strings, integers or booleans; rows {votes.n_items} to {votes.n_items + n} "
-            "contain other values."
-        ) from error
-    return roles
+class WideVotes:
+    """Votes of a text table in wide form, as small integers in a temporary file.
 
-
-def _require_one_type(columns: Sequence[Sequence[Any]], names: Sequence[str]) -> None:
-    """Require that booleans and numbers are not mixed: True and 1 are the same key to Python."""
-    kinds: dict[type, int] = {}
-    for j, column in enumerate(columns):
-        for kind in set(map(type, column)):
-            kinds.setdefault(kind, j)
-    numbers = [kind for kind in (int, float) if kind in kinds]
-    if bool in kinds and numbers:
-        raise VoteFileError(
-            f"Votes must have one type; got booleans (source {format_value(names[kinds[bool]])}) and numbers "
-            f"(source {format_value(names[kinds[numbers[0]]])})."
-        )
-
-
-class Spool:
-    """Votes of a text table in wide form, as small integers.
-
-    Columns may be added while it grows; earlier rows abstain there.
+    Columns may first appear in any block; earlier rows abstain there.
 
     Parameters
     ----------
-    plain_text : bool
-        Whether strings may represent numbers.
-    has_ids, has_gold : bool
+    table : DelimitedTable or JsonTable
+    roles : Roles
+        The columns of the first block.
+    options : ReadOptions
     in_memory : int
         Bytes that are kept in memory before the votes move to a temporary file.
 
@@ -169,26 +374,53 @@ class Spool:
     """
 
     source_names: tuple[str, ...] | None = None
-    n_sources = 0
+    n_sources = n_items = 0
 
-    def __init__(self, *, plain_text: bool, has_ids: bool, has_gold: bool, in_memory: int) -> None:
-        self.n_items = 0
-        self.has_ids, self.has_gold, self.plain_text = has_ids, has_gold, plain_text
-        self._columns: tuple[str, ...] = ()
+    def __init__(
+        self, table: DelimitedTable | JsonTable, roles: Roles, options: ReadOptions, in_memory: int
+    ) -> None:
+        self._table, self._roles, self._options = table, roles, options
+        self._has_gold = roles.gold is not None
+        self._columns = list(roles.sources)
         self._numbers = Numbering()
-        self._file = temporary_file(self, in_memory)
+        self._file = tempfile.SpooledTemporaryFile(in_memory, prefix="flyingsquid-")  # noqa: SIM115
+        # Not __del__: in a reference cycle, such as that of a caught error, the file could go first.
+        weakref.finalize(self, self._file.close)
         self._starts: list[int] = []
 
-    def add(
-        self, columns: dict[str, Sequence[Any]], ids: Sequence[Any] | None, gold: Sequence[Any] | None
-    ) -> None:
-        """Append rows of raw values. Later calls may add columns at the end."""
-        every = [*columns.values(), gold] if gold is not None else list(columns.values())
-        rows = len(every[0])
+    def add(self, block: Block) -> None:
+        """Append the rows of a block."""
+        if self._table.names is None and self._options.sources is None:
+            self._columns += self._new_sources(block)
+        nothing = [None] * block.n_rows
+        ids = None if self._roles.item is None else block.fields.get(self._roles.item, nothing)
         if ids is not None:
             require_ids(ids, self.n_items)
-        matrix = np.empty((rows, len(every)), np.uint16)
-        for j, (name, column) in enumerate(zip([*columns, "gold labels"], every, strict=False)):
+        columns = [block.columns.get(name, nothing) for name in self._columns]
+        names = [*self._columns]
+        if self._roles.gold is not None:
+            columns.append(block.fields.get(self._roles.gold, nothing))
+            names.append("gold labels")
+        if not self._table.plain_text:
+            _require_one_type(columns, names)
+        matrix = self._number(columns, names)
+        self._starts.append(self._file.seek(0, os.SEEK_END))
+        np.save(self._file, matrix)
+        self._file.write(json.dumps(None if ids is None else list(ids)).encode() + b"\n")
+        self.n_items += len(matrix)
+
+    def _new_sources(self, block: Block) -> list[str]:
+        known = {*self._columns, *self._options.ignore}
+        new = [name for name in block.columns if name not in known]
+        if self._table.nested:  # inside nested votes, every name is a source
+            return new
+        taken = (self._roles.item, self._roles.gold)
+        return [name for name in new if name not in taken and not is_gold_name(name)]
+
+    def _number(self, columns: Sequence[Sequence[Any]], names: Sequence[str]) -> NDArray[Any]:
+        """Return the number of each value, in order of appearance, as the smallest integers."""
+        matrix = np.empty((len(columns[0]), len(columns)), np.uint16)
+        for j, (name, column) in enumerate(zip(names, columns, strict=True)):
             matrix[:, j] = np.minimum(self._numbers.of(column), MOST_VALUES + 1)
             if len(self._numbers) > MOST_VALUES:
                 raise VoteFileError(
@@ -196,12 +428,9 @@ class Spool:
                     f"{format_value(name)}.",
                     hints=[CHOOSE_SOURCES],
                 )
-        self._starts.append(self._file.seek(0, os.SEEK_END))
-        np.save(self._file, matrix.astype(np.uint8) if len(self._numbers) < 256 else matrix)
-        self._file.write(json.dumps(None if ids is None else list(ids)).encode() + b"\n")
-        self.n_items += rows
+        return matrix.astype(np.uint8) if len(self._numbers) < 256 else matrix
 
-    def finish(self, columns: tuple[str, ...], *, named: bool, picked: bool) -> None:
+    def finish(self) -> None:
         """Set the sources once all rows are added, and check identifiers and values.
 
         Raises
@@ -209,17 +438,17 @@ class Spool:
         VoteFileError
             If identifiers repeat, or if a column is free text and was not selected as a source.
         """
-        self._columns, self.n_sources = columns, len(columns)
-        self.source_names = columns if named else None
-        if self.has_ids:
+        self.n_sources = len(self._columns)
+        self.source_names = tuple(self._columns) if self._table.has_names else None
+        if self._roles.item is not None:
             require_distinct(lambda: (ids for _, ids in self._blocks()))
-        if not picked and len(self._numbers) > MOST_DISTINCT:
+        if self._options.sources is None and len(self._numbers) > MOST_DISTINCT:
             self._require_few_values()
 
     def _require_few_values(self) -> None:
         seen: list[set[int]] = [set() for _ in self._columns]
         for matrix, _ in self._blocks():
-            for j in range(matrix.shape[1] - self.has_gold):
+            for j in range(matrix.shape[1] - self._has_gold):
                 seen[j].update(np.unique(matrix[:, j]).tolist())
         for name, values in zip(self._columns, seen, strict=True):
             if is_free_text(len(values), self.n_items):
@@ -232,17 +461,17 @@ class Spool:
 
     def survey(self, exact: bool = False) -> Survey:  # noqa: ARG002  # always exact
         """Return all values that occur."""
-        return Survey(list(self._numbers), self.plain_text)
+        return Survey(list(self._numbers), self._table.plain_text)
 
     def find(self, value: Any) -> str | None:
         """Describe the first position of a value among the votes; None if it does not occur."""
         row = 0
-        number = self._numbers[value]
+        number = self._numbers.get(value, -1)
         for matrix, ids in self._blocks():
             hits = np.argwhere(matrix == number)
             if len(hits):
                 i, j = (int(x) for x in hits[0])
-                is_gold = self.has_gold and j == matrix.shape[1] - 1
+                is_gold = self._has_gold and j == matrix.shape[1] - 1
                 column = "gold labels" if is_gold else f"source {self._columns[j]!r}"
                 return f"item {ids[i]!r}, {column}" if ids is not None else f"row {row + i}, {column}"
             row += len(matrix)
@@ -257,7 +486,7 @@ class Spool:
         ids: list[Any] = []
         n = 0
         for number, (matrix, names) in enumerate(self._blocks(), start=1):
-            held.append(self._encode(table, matrix, coding.dtype))
+            held.append(self._encode(table, matrix))
             ids += names or ()
             n += len(matrix)
             is_last = number == len(self._starts)
@@ -265,22 +494,33 @@ class Spool:
                 continue
             codes, end = np.concatenate(held), n if is_last else n - n % rows
             for at in range(0, end, rows):
-                part, of_part = codes[at : at + rows], ids[at : at + rows] if self.has_ids else None
+                part = codes[at : at + rows]
                 votes = np.ascontiguousarray(part[:, : self.n_sources])
-                yield votes, of_part, part[:, -1] if self.has_gold else None
+                yield votes, ids[at : at + rows] or None, part[:, -1] if self._has_gold else None
             held, ids, n = [codes[end:]], ids[end:], n - end
 
-    def _encode(self, table: NDArray[np.int16], numbers: NDArray[Any], dtype: Any) -> NDArray[Any]:
+    def _encode(self, table: NDArray[Any], numbers: NDArray[Any]) -> NDArray[Any]:
         """Return the codes of a block, gold labels last; sources that appear later abstain."""
         codes = np.take(table, numbers)
-        if codes.size and codes.min() == UNKNOWN:
-            value = list(self._numbers)[int(numbers[codes == UNKNOWN].flat[0])]
-            raise unknown_vote_error(value, self.find(value))
-        width = codes.shape[1] - self.has_gold
-        every = np.full((len(codes), self.n_sources + self.has_gold), ABSTAIN, dtype)
+        width = codes.shape[1] - self._has_gold
+        every = np.full((len(codes), self.n_sources + self._has_gold), ABSTAIN, codes.dtype)
         every[:, :width] = codes[:, :width]
         every[:, self.n_sources :] = codes[:, width:]
         return every
+
+
+def _require_one_type(columns: Sequence[Sequence[Any]], names: Sequence[str]) -> None:
+    """Require that booleans and numbers are not mixed: True and 1 are the same key to Python."""
+    kinds: dict[type, int] = {}
+    for j, column in enumerate(columns):
+        for kind in set(map(type, column)):
+            kinds.setdefault(kind, j)
+    numbers = [kind for kind in (int, float) if kind in kinds]
+    if bool in kinds and numbers:
+        raise VoteFileError(
+            f"Votes must have one type; got booleans (source {format_value(names[kinds[bool]])}) and numbers "
+            f"(source {format_value(names[kinds[numbers[0]]])})."
+        )
 
 
 # ---------------------------------------------------------------------- long form
@@ -366,9 +606,6 @@ class LongVotes:
     def _build(self, coding: Coding) -> Votes:
         rows, columns, values = self._parts[0]
         codes = coding.table(list(self._values))[values]
-        if codes.size and codes.min() == UNKNOWN:
-            bad = list(self._values)[int(values[codes == UNKNOWN][0])]
-            raise unknown_vote_error(bad, self.find(bad))
         names, items = self.source_names, as_identifiers(list(self._items), None)
         matrix = build_codes(rows, columns, codes, len(coding.classes), items, names, self._duplicates)
         return Votes(matrix, coding.classes, names, items)

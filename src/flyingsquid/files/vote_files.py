@@ -4,30 +4,37 @@ from __future__ import annotations
 
 import os
 import zipfile
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any, Protocol
 
 import numpy as np
 from numpy.typing import NDArray
 
-from flyingsquid._values import format_count, format_value, is_integer, is_null, option_error
+from flyingsquid._values import format_count, format_list, format_value, is_null, read_integer
 from flyingsquid._warnings import warn_about_votes
 from flyingsquid.exceptions import Note, VoteFileError
 from flyingsquid.files.arrays import read_npy, read_npz
 from flyingsquid.files.coding import Coding, ParseOptions, Survey, build_coding
 from flyingsquid.files.columnar import Batches, read_columnar
-from flyingsquid.files.columns import ColumnSpec, Form, Roles
+from flyingsquid.files.columns import Form, ReadOptions, Roles
 from flyingsquid.files.datasets import is_wrench, read_directory, read_wrench
 from flyingsquid.files.decoded_size import MOST_BYTES
 from flyingsquid.files.exchange import TOOLS, read_eval, read_export, tool_of
-from flyingsquid.files.inputs import Input, StrPath, detect_format, located, open_input, text_blocks
-from flyingsquid.files.tables import read_table
-from flyingsquid.files.text_tables import DelimitedTable, JsonTable, read_json
+from flyingsquid.files.inputs import (
+    Input,
+    StrPath,
+    detect_format,
+    located,
+    open_input,
+    read_json,
+    text_blocks,
+)
+from flyingsquid.files.tables import DelimitedTable, JsonTable, read_table
 from flyingsquid.votes import ABSTAIN, Votes
 from flyingsquid.votes.codes import Codes, Label, is_sparse, read_names, shown_names, stack_codes
 from flyingsquid.votes.conventions import SMALL_NUMBER, find_misreadings
-from flyingsquid.votes.longform import DUPLICATES
+from flyingsquid.votes.score_tables import Scores, read_score_table
 
 # Large chunks, because some work is done once per chunk; still only a few megabytes of codes.
 _CHUNK_CELLS, _CHUNK_ROWS = 1 << 23, 1 << 19
@@ -126,7 +133,8 @@ class VoteFile:
     ) -> None:  # fmt: skip
         survey = _survey(source, values)
         coding, notes = build_coding(survey, values, lambda value: source.find(value) or "gold labels")
-        is_declared = (values.classes or survey.classes) is not None or values.abstain or values.signed
+        is_declared = (values.classes or survey.classes) is not None or values.signed
+        is_declared |= ABSTAIN in values.missing.values()
         self._source, self._coding = source, coding
         self._input = given  # a temporary copy of standard input lives as long as this
         self._missing = [v for v in survey.values if coding.code_of(v) == ABSTAIN]
@@ -282,70 +290,55 @@ def open_votes(
     ...     print(list(chunk.ids), chunk.votes.codes.tolist())
     ['a', 'b'] [[1, -1], [0, 0]]
     """
-    columns = ColumnSpec(form, item, sources, ignore, gold, long)  # type: ignore[arg-type]  # made tuples
+    options = ReadOptions(
+        form, item, sources, ignore, gold, long,  # type: ignore[arg-type]  # iterables become tuples
+        header, part, duplicates, max_decoded_bytes,
+    )  # fmt: skip
     values = ParseOptions.read(classes, abstain, signed, reasons, normalize)
-    if duplicates not in DUPLICATES:
-        raise option_error("duplicates", f"one of {', '.join(DUPLICATES)}", duplicates)
-    for name, number in (
-        ("max_decoded_bytes", max_decoded_bytes),
-        ("chunk_rows", 1 if chunk_rows is None else chunk_rows),
-    ):
-        if not is_integer(number) or number < 1:
-            raise option_error(name, "an int >= 1", number)
+    if chunk_rows is not None:
+        read_integer("chunk_rows", chunk_rows, 1)
     given = open_input(path)
     with located(given.shown):
-        found, roles, source = _read(
-            given, detect_format(given, format), columns, duplicates, header, part, max_decoded_bytes
-        )
+        found, roles, source = _read(given, detect_format(given, format), options)
         if not source.n_items:
             raise VoteFileError("The file contains no items.")
         return VoteFile(source, given, found, roles, values, chunk_rows)
 
 
-def _read(
-    given: Input,
-    format: str,
-    columns: ColumnSpec,
-    duplicates: str,
-    header: bool | None,
-    part: str | None,
-    max_decoded_bytes: int,
-) -> tuple[str, Roles, Source]:
+def _read(given: Input, format: str, options: ReadOptions) -> tuple[str, Roles, Source]:
     """Return the format, which the content of JSON decides, and the votes."""
     if format in ("csv", "tsv"):
-        return format, *read_table(DelimitedTable(given, format, header), columns, duplicates)
+        return format, *read_table(DelimitedTable(given, format, options.header), options)
     if format in ("parquet", "arrow"):
-        return format, *read_columnar(given.path, format, columns, duplicates, max_decoded_bytes, part)
-    if format in ("npy", "npz"):
-        if format == "npy":
-            return format, *read_npy(given.path, columns)
-        return format, *read_npz(given.path, columns, part, max_decoded_bytes)
+        return format, *read_columnar(given.path, format, options)
+    if format == "npy":
+        return format, *read_npy(given.path, options)
+    if format == "npz":
+        return format, *read_npz(given.path, options)
     if format == "wrench":
-        return format, *read_directory(given.path, columns, part)
-    return _read_json(given, format, columns, duplicates, part, max_decoded_bytes)
+        return format, *read_directory(given.path, options)
+    return _read_json(given, format, options)
 
 
-def _read_json(
-    given: Input, format: str, columns: ColumnSpec, duplicates: str, part: str | None, max_decoded_bytes: int
-) -> tuple[str, Roles, Source]:
+def _read_json(given: Input, format: str, options: ReadOptions) -> tuple[str, Roles, Source]:
     """Read JSON lines, or a document: records, WRENCH or the export of a tool."""
     document: Any = None
     if format == "inspect" and zipfile.is_zipfile(given.path):
-        document = read_eval(given.path, max_decoded_bytes)
+        document = read_eval(given.path, options.max_decoded_bytes)
     elif format != "jsonl":
-        document = read_json(given, max_decoded_bytes)
+        document = read_json(given, options.max_decoded_bytes)
     tool = tool_of(document) if format == "json" else format
     if tool in TOOLS:
-        return tool, *read_export(document, tool, columns, part, duplicates)
+        return tool, *read_export(document, tool, options)
     if is_wrench(document):
-        return format, *read_wrench(document, columns, None)
+        return format, *read_wrench(document, options)
     records = document if document is None or isinstance(document, list) else [document]
-    return format, *read_table(JsonTable(records, given), columns, duplicates)
+    return format, *read_table(JsonTable(records, given), options)
 
 
 def _survey(source: Source, options: ParseOptions) -> Survey:
     """Return the values that occur; all of them if the extremes do not determine the classes."""
-    survey = source.survey(exact=bool(options.abstain or options.reasons))
+    survey = source.survey(exact=bool(options.missing))
     numbers = [v for v in survey.values if v is not None]
     if not survey.extremes_only or not numbers:
         return survey
@@ -397,7 +390,7 @@ def join_chunks(chunks: list[VoteChunk]) -> VoteChunk:
     return VoteChunk(Votes(codes, first.classes, first.names, items), np.concatenate(ids), gold)
 
 
-# ---------------------------------------------------------------------- items
+# ---------------------------------------------------------------------- items and scores
 
 
 def read_records(path: StrPath) -> list[Any]:
@@ -445,3 +438,33 @@ def iterate_records(source: Input) -> Iterable[dict[str, Any]]:
             yield record
     else:
         raise VoteFileError(f"The items must be csv, tsv, jsonl, json, parquet, arrow or txt; got {found}.")
+
+
+def read_score_file(
+    path: StrPath, *, ignore: Collection[str] = (), fitted: Sequence[str] | None = None
+) -> Scores:
+    """Read a wide or long table of scores.
+
+    Parameters
+    ----------
+    path : str or os.PathLike
+        A csv, tsv, JSON, parquet or arrow file with named columns; ``-`` is standard input.
+    ignore : collection of str
+        Columns to leave out.
+    fitted : sequence of str, optional
+        Names of the sources of an earlier fit; other columns of a wide table are left out.
+    """
+    source = open_input(path)
+    with located(source.shown):
+        records = list(iterate_records(source))
+        if not records:
+            raise VoteFileError("The file must have column names and at least one row.")
+        names = list(dict.fromkeys(str(name) for record in records for name in record))
+        unknown = [name for name in ignore if name not in names]
+        if unknown:
+            raise VoteFileError(
+                f"`ignore` must contain column names, such as {format_list(names, 5)}; got "
+                f"{format_value(unknown[0])}."
+            )
+        columns = {name: [record.get(name) for record in records] for name in names if name not in ignore}
+        return read_score_table(columns, None, fitted)

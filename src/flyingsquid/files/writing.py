@@ -1,10 +1,10 @@
-"""Write votes to files."""
+"""Write votes and estimates to files."""
 
 from __future__ import annotations
 
 import json
 import os
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import chain
 from pathlib import Path
@@ -16,30 +16,30 @@ from numpy.typing import ArrayLike, NDArray
 from flyingsquid._values import format_count, format_value, option_error
 from flyingsquid.exceptions import Hint, OptionError, VoteFileError
 from flyingsquid.files.arrays import MARK
-from flyingsquid.files.columns import Form
+from flyingsquid.files.columns import Form, list_of_values
 from flyingsquid.files.datasets import GOLD, WEAK
 from flyingsquid.files.exchange import TOOLS, export_text
-from flyingsquid.files.inputs import FORMATS, StrPath, need_pyarrow
-from flyingsquid.files.outputs import (
-    ColumnarFile,
-    LabelColumns,
-    Writer,
-    csv_writer,
+from flyingsquid.files.inputs import DELIMITERS, FORMATS, StrPath
+from flyingsquid.files.outputs import output, output_format
+from flyingsquid.files.state import encode_labels
+from flyingsquid.files.table_writers import (
+    ColumnarWriter,
+    DelimitedWriter,
+    JsonLinesWriter,
+    TableWriter,
     id_array,
-    id_column,
     label_text,
-    list_of_ids,
-    output,
-    output_format,
     text_array,
     text_file,
 )
-from flyingsquid.files.state import encode_labels
 from flyingsquid.files.vote_files import VoteChunk, VoteFile, join_chunks
-from flyingsquid.votes import REASONS, Votes
+from flyingsquid.votes import Votes
 from flyingsquid.votes.arguments import read_gold
-from flyingsquid.votes.codes import ABSTAIN, Label, is_sparse, marked_cells, stack_codes
+from flyingsquid.votes.codes import ABSTAIN, is_sparse, marked_cells, stack_codes
 from flyingsquid.votes.conventions import is_item_name
+
+ESTIMATE_FORMATS = ("csv", "tsv", "jsonl")
+"""The formats that estimates of scores are written in."""
 
 
 def write_votes(
@@ -135,9 +135,9 @@ def write_votes(
     has_ids = named is not None if isinstance(votes, VoteFile) else first.ids is not None
     has_gold = first.gold_codes is not None
     layout = _Layout(found, first.votes, has_ids, has_gold, long, _item_name(named, long), escape_formulas)
-    with output(path, overwrite=overwrite) as file, _WRITERS[found](file, layout) as writer:
-        for chunk in every:
-            writer.write(chunk)
+    write = _write_wrench if found == "json" else _write_arrays if found in ("npy", "npz") else _write_table
+    with output(path, overwrite=overwrite) as file:
+        write(file, every, layout)
 
 
 def _item_name(name: str | None, long: bool) -> str:
@@ -177,9 +177,8 @@ class _Layout:
     item: str
     escape_formulas: bool
 
-    @property
-    def columns(self) -> list[str]:
-        """Columns of a table.
+    def columns(self, *, nested: bool = False) -> list[str]:
+        """Return the columns of a table; with ``nested``, the votes of a row are one of them.
 
         Raises
         ------
@@ -189,212 +188,50 @@ class _Layout:
         item, gold = [self.item] if self.has_ids else [], ["gold"] if self.has_gold else []
         if self.long:
             return [self.item, "source", "label", *gold]
-        clash = [name for name in self.votes.source_names if name in (*item, *gold)]
+        sources = ["votes"] if nested else self.votes.source_names
+        clash = [name for name in sources if name in (*item, *gold)]
         if clash:
             raise VoteFileError(
                 f"A source and another column are both named {format_value(clash[0])}; rename the "
                 "source, or write npz or jsonl."
             )
-        return [*item, *self.votes.source_names, *gold]
+        return [*item, *sources, *gold]
 
 
-class _DelimitedWriter(Writer):
-    """csv and tsv: one row per item or per vote, blank for no vote."""
-
-    def __init__(self, file: BinaryIO, layout: _Layout) -> None:
-        self._layout = layout
-        self._write = csv_writer(file, layout.format, escape_formulas=layout.escape_formulas)
-        self._write([layout.columns])
-        self._cells = _cells_of(layout.votes.classes, "")
-
-    def write(self, chunk: VoteChunk) -> None:
-        layout = self._layout
-        if layout.long:
-            self._write(_long_rows(chunk, self._cells, layout.has_gold))
-            return
-        table = self._cells[_dense(chunk.votes)].tolist()
-        columns: list[Any] = list(zip(*table, strict=True))
-        if layout.has_ids:
-            columns.insert(0, list_of_ids(chunk.ids))
-        if chunk.gold_codes is not None:
-            columns.append(self._cells[chunk.gold_codes].tolist())
-        self._write(zip(*columns, strict=True))
-
-
-class _JsonWriter(Writer):
-    """JSON lines: one object per item with its votes in ``"votes"``, or one object per vote."""
-
-    def __init__(self, file: BinaryIO, layout: _Layout) -> None:
-        self._layout, self._text = layout, text_file(file)
-        self._cells = _cells_of(tuple(encode_labels(layout.votes.classes)), None, texts=False)
-
-    def write(self, chunk: VoteChunk) -> None:
-        lines: list[Any]
-        if self._layout.long:
-            keys = (self._layout.item, "source", "label", "gold")
-            rows = _long_rows(chunk, self._cells, self._layout.has_gold)
-            lines = [dict(zip(keys, row, strict=False)) for row in rows]
-        else:
-            lines = self._items(chunk)
-        self._text.write("".join([json.dumps(line) + "\n" for line in lines]))
-
-    def _items(self, chunk: VoteChunk) -> list[dict[str, Any]]:
-        names = chunk.votes.names
-        votes = self._cells[_dense(chunk.votes)].tolist()
-        named = votes if names is None else [dict(zip(names, row, strict=True)) for row in votes]
-        lines = [{"votes": row} for row in named]
-        if self._layout.has_ids:
-            ids = list_of_ids(chunk.ids)
-            lines = [{self._layout.item: name} | line for name, line in zip(ids, lines, strict=True)]
-        if chunk.gold_codes is not None:
-            gold = self._cells[chunk.gold_codes].tolist()
-            lines = [line | {"gold": label} for line, label in zip(lines, gold, strict=True)]
-        return lines
-
-
-class _WrenchWriter(Writer):
-    """Writer for WRENCH data in one file."""
-
-    def __init__(self, file: BinaryIO, layout: _Layout | None = None) -> None:  # noqa: ARG002  # as others
-        self._text = text_file(file)
-        self._text.write("{")
-        self._row = 0
-
-    def write(self, chunk: VoteChunk) -> None:
-        votes = np.maximum(np.asarray(chunk.votes.to_dense().codes), -1).tolist()
-        n = len(votes)
-        ids = range(self._row, self._row + n) if chunk.ids is None else list_of_ids(chunk.ids)
-        gold = [-1] * n if chunk.gold_codes is None else chunk.gold_codes.tolist()
-        for at, (identity, weak, label) in enumerate(zip(ids, votes, gold, strict=True), self._row):
-            entry = json.dumps({GOLD: label, WEAK: weak, "data": {}})
-            self._text.write(f"{',' * (at > 0)}\n{json.dumps(str(identity))}: {entry}")
-        self._row += n
-
-    def close(self) -> None:
-        self._text.write("\n}\n")
-
-
-def _write_directory(path: StrPath, chunks: Iterable[VoteChunk], *, overwrite: bool) -> None:
-    """Write a directory of WRENCH: ``label.json`` with the names of classes, and ``train.json``."""
-    directory = os.fspath(path)
-    os.makedirs(directory, exist_ok=True)
-    names = None
-    target = os.path.join(directory, "train.json")
-    with output(target, overwrite=overwrite) as file, _WrenchWriter(file) as writer:
+def _write_table(file: BinaryIO, chunks: Iterable[VoteChunk], layout: _Layout) -> None:
+    """Write csv, tsv, JSON lines, parquet or arrow: one row per item or per vote."""
+    with _table_writer(file, layout) as table:
         for chunk in chunks:
-            if names is None:
-                names = {str(k): label_text(label) for k, label in enumerate(chunk.votes.classes)}
-                with output(os.path.join(directory, "label.json"), overwrite=overwrite) as labels:
-                    text_file(labels).write(json.dumps(names) + "\n")
-            writer.write(chunk)
+            if layout.long:
+                columns = _long_columns(table, chunk)
+            else:
+                columns = [table.values(chunk.ids)] if layout.has_ids else []
+                votes = [table.labels(codes) for codes in _dense(chunk.votes).T]
+                columns += table.group(votes, chunk.votes.names)
+                if chunk.gold_codes is not None:
+                    columns.append(table.labels(chunk.gold_codes))
+            table.write(columns)
 
 
-# ---------------------------------------------------------------------- arrays
-
-
-class _ArrayWriter(Writer):
-    """npy: the codes, reasons as -1. npz: ``L`` with the codes, names, classes, ids and ``Y``.
-
-    The header of an array contains its size, so votes are collected first.
-    """
-
-    def __init__(self, file: BinaryIO, layout: _Layout) -> None:
-        self._file, self._layout = file, layout
-        self._codes: list[Any] = []
-        self._ids: list[Any] = []
-        self._gold: list[NDArray[Any]] = []
-
-    def write(self, chunk: VoteChunk) -> None:
-        self._codes.append(chunk.votes.codes)
-        if self._layout.has_ids:
-            self._ids += list_of_ids(chunk.ids)
-        if chunk.gold_codes is not None:
-            self._gold.append(chunk.gold_codes)
-
-    def close(self) -> None:
-        (self._write_npy if self._layout.format == "npy" else self._write_npz)()
-
-    def _write_npy(self) -> None:
-        if is_sparse(self._codes[0]):
-            raise VoteFileError("Sparse votes cannot be written as npy; write npz.")
-        np.lib.format.write_array(self._file, np.maximum(np.concatenate(self._codes), -1), allow_pickle=False)
-
-    def _write_npz(self) -> None:
-        arrays: dict[str, Any] = {MARK: np.array("votes 1")}
-        if is_sparse(self._codes[0]):
-            stacked: Any = stack_codes(self._codes)
-            arrays |= {"format": np.array("csr"), "shape": np.array(stacked.shape), "data": stacked.data}
-            arrays |= {"indices": stacked.indices, "indptr": stacked.indptr}
-            if self._gold:
-                raise VoteFileError("Gold labels cannot be written to a sparse npz.")
-        else:
-            arrays["L"] = np.concatenate(self._codes)
-        if self._layout.votes.names is not None:
-            arrays["names"] = text_array(list(self._layout.votes.names), "source")
-        arrays["classes"] = np.array(json.dumps(encode_labels(self._layout.votes.classes)))
-        if self._layout.has_ids:
-            arrays["ids"] = id_array(self._ids)
-        if self._gold:
-            arrays["Y"] = np.concatenate(self._gold)
-        np.savez_compressed(self._file, **arrays)
-
-
-# ---------------------------------------------------------------------- columns
-
-
-class _ColumnarWriter(Writer):
-    """parquet and arrow. Wide: one column per source, null for no vote. Long: item, source, label."""
-
-    def __init__(self, file: BinaryIO, layout: _Layout) -> None:
-        self._layout = layout
-        self._array = need_pyarrow(f"Writing {layout.format}").array
-        self._labels, self._cells = (
-            LabelColumns(layout.votes.classes),
-            _cells_of(layout.votes.classes, None, texts=False),
+def _table_writer(file: BinaryIO, layout: _Layout) -> TableWriter:
+    classes = layout.votes.classes
+    if layout.format in DELIMITERS:
+        return DelimitedWriter(
+            file, layout.format, layout.columns(), classes, escape_formulas=layout.escape_formulas
         )
-        about = {
-            "classes": encode_labels(layout.votes.classes),
-            "form": "long" if layout.long else "wide",
-            "item": layout.item if layout.has_ids else None,
-            "gold": "gold" if layout.has_gold else None,
-        }
-        self._out = ColumnarFile(file, layout.format, layout.columns, metadata=about)
-
-    def write(self, chunk: VoteChunk) -> None:
-        if self._layout.long:
-            rows = _long_rows(chunk, self._cells, self._layout.has_gold)
-            self._out.write([self._array([row[j] for row in rows]) for j in range(len(self._layout.columns))])
-            return
-        columns = [id_column(chunk.ids)] if self._layout.has_ids else []
-        columns += [self._labels.column(codes) for codes in np.asarray(chunk.votes.to_dense().codes).T]
-        if chunk.gold_codes is not None:
-            columns.append(self._labels.column(chunk.gold_codes))
-        self._out.write(columns)
-
-    def close(self) -> None:
-        self._out.close()
+    if layout.format == "jsonl":
+        return JsonLinesWriter(file, layout.columns(nested=True), classes)
+    about = {
+        "classes": encode_labels(classes),
+        "form": "long" if layout.long else "wide",
+        "item": layout.item if layout.has_ids else None,
+        "gold": "gold" if layout.has_gold else None,
+    }
+    return ColumnarWriter(file, layout.format, layout.columns(), classes, metadata=about)
 
 
-_WRITERS: dict[str, Callable[[BinaryIO, _Layout], Writer]] = {
-    "csv": _DelimitedWriter, "tsv": _DelimitedWriter, "jsonl": _JsonWriter, "json": _WrenchWriter,
-    "npy": _ArrayWriter, "npz": _ArrayWriter, "parquet": _ColumnarWriter, "arrow": _ColumnarWriter,
-}  # fmt: skip
-
-
-# ---------------------------------------------------------------------- cells
-
-
-def _cells_of(classes: tuple[Label, ...], nothing: Any, *, texts: bool = True) -> NDArray[Any]:
-    """Return the cell for each code: classes from the front, reasons and "no vote" from the back."""
-    labels: list[Any] = [label_text(label) for label in classes] if texts else list(classes)
-    reasons = [f"!{reason}" for reason in reversed(REASONS[1:])]
-    cells = np.empty(len(labels) + len(REASONS), object)
-    cells[:] = [*labels, *reasons, nothing]
-    return cells
-
-
-def _long_rows(chunk: VoteChunk, cells: NDArray[Any], has_gold: bool) -> list[tuple[Any, ...]]:
-    """Return (item, source, label) for every vote, with the gold label if requested.
+def _long_columns(table: TableWriter, chunk: VoteChunk) -> list[Any]:
+    """Return the item, source and label of every vote, and the gold label if there are any.
 
     An item without votes has one row in which the first source abstains, so that it is not lost.
     """
@@ -405,15 +242,14 @@ def _long_rows(chunk: VoteChunk, cells: NDArray[Any], has_gold: bool) -> list[tu
         rows = np.concatenate([rows, empty])[order]
         columns = np.concatenate([columns, np.zeros_like(empty)])[order]
         entries = np.concatenate([entries, np.full(len(empty), ABSTAIN)])[order]
-    ids = list_of_ids(chunk.ids) if chunk.ids is not None else list(range(chunk.votes.n_items))
+    ids = list(range(chunk.votes.n_items)) if chunk.ids is None else list_of_values(chunk.ids)
     names = chunk.votes.source_names
-    labels = cells[entries].tolist()
-    at = rows.tolist()
-    triples = [(ids[i], names[j], label) for i, j, label in zip(at, columns.tolist(), labels, strict=True)]
-    if not has_gold or chunk.gold_codes is None:
-        return triples
-    gold = cells[chunk.gold_codes].tolist()
-    return [(*triple, gold[i]) for triple, i in zip(triples, at, strict=True)]
+    triples = [
+        table.values([ids[i] for i in rows.tolist()]),
+        table.values([names[j] for j in columns.tolist()]),
+        table.labels(entries),
+    ]
+    return triples if chunk.gold_codes is None else [*triples, table.labels(chunk.gold_codes[rows])]
 
 
 def _dense(votes: Votes) -> NDArray[Any]:
@@ -424,3 +260,84 @@ def _dense(votes: Votes) -> NDArray[Any]:
             hints=[Hint("form", "to write one row per vote", "long")],
         )
     return np.asarray(votes.to_dense().codes)
+
+
+def _write_wrench(file: BinaryIO, chunks: Iterable[VoteChunk], _layout: _Layout | None = None) -> None:
+    """Write WRENCH data in one file."""
+    text, row = text_file(file), 0
+    text.write("{")
+    for chunk in chunks:
+        votes = np.maximum(np.asarray(chunk.votes.to_dense().codes), -1).tolist()
+        n = len(votes)
+        ids = range(row, row + n) if chunk.ids is None else list_of_values(chunk.ids)
+        gold = [-1] * n if chunk.gold_codes is None else chunk.gold_codes.tolist()
+        for at, (identity, weak, label) in enumerate(zip(ids, votes, gold, strict=True), row):
+            entry = json.dumps({GOLD: label, WEAK: weak, "data": {}})
+            text.write(f"{',' * (at > 0)}\n{json.dumps(str(identity))}: {entry}")
+        row += n
+    text.write("\n}\n")
+
+
+def _write_directory(path: StrPath, chunks: Iterator[VoteChunk], *, overwrite: bool) -> None:
+    """Write a directory of WRENCH: ``label.json`` with the names of classes, and ``train.json``."""
+    directory = os.fspath(path)
+    os.makedirs(directory, exist_ok=True)
+    first = next(chunks)
+    names = {str(k): label_text(label) for k, label in enumerate(first.votes.classes)}
+    with output(os.path.join(directory, "train.json"), overwrite=overwrite) as file:
+        with output(os.path.join(directory, "label.json"), overwrite=overwrite) as labels:
+            text_file(labels).write(json.dumps(names) + "\n")
+        _write_wrench(file, chain([first], chunks))
+
+
+def _write_arrays(file: BinaryIO, chunks: Iterable[VoteChunk], layout: _Layout) -> None:
+    """Write npy, the codes with reasons as -1; or npz, ``L`` with the codes, names, classes, ids and ``Y``.
+
+    The header of an array contains its size, so votes are collected first.
+    """
+    parts = list(chunks)
+    codes: Any = stack_codes([part.votes.codes for part in parts])
+    sparse = is_sparse(codes)
+    if layout.format == "npy":
+        if sparse:
+            raise VoteFileError("Sparse votes cannot be written as npy; write npz.")
+        np.lib.format.write_array(file, np.maximum(codes, -1), allow_pickle=False)
+        return
+    arrays: dict[str, Any] = {MARK: np.array("votes 1")}
+    if sparse:
+        if layout.has_gold:
+            raise VoteFileError("Gold labels cannot be written to a sparse npz.")
+        arrays |= {"format": np.array("csr"), "shape": np.array(codes.shape), "data": codes.data}
+        arrays |= {"indices": codes.indices, "indptr": codes.indptr}
+    else:
+        arrays["L"] = codes
+    if layout.votes.names is not None:
+        arrays["names"] = text_array(layout.votes.names, "source")
+    arrays["classes"] = np.array(json.dumps(encode_labels(layout.votes.classes)))
+    if layout.has_ids:
+        arrays["ids"] = id_array([value for part in parts for value in list_of_values(part.ids)])
+    if layout.has_gold:
+        arrays["Y"] = np.concatenate([part.gold_codes for part in parts if part.gold_codes is not None])
+    np.savez_compressed(file, **arrays)
+
+
+# ---------------------------------------------------------------------- estimates of scores
+
+
+def write_estimates(
+    path: StrPath,
+    columns: Mapping[str, Sequence[Any]],
+    *,
+    format: str | None = None,  # as in write_votes
+    overwrite: bool = False,
+    escape_formulas: bool = False,
+) -> None:
+    """Write columns of equal length to a file atomically; ``-`` is standard output."""
+    chosen = output_format(path, format, ESTIMATE_FORMATS)
+    with output(path, overwrite=overwrite) as file:
+        table: TableWriter
+        if chosen == "jsonl":
+            table = JsonLinesWriter(file, list(columns))
+        else:
+            table = DelimitedWriter(file, chosen, list(columns), escape_formulas=escape_formulas)
+        table.write(list(columns.values()))

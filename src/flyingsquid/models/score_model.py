@@ -17,8 +17,8 @@ from flyingsquid.estimation.scores import ScoreParameters, TruthScale, fit_score
 from flyingsquid.estimation.shares import NORMAL_95
 from flyingsquid.exceptions import IncompatibleError, ModelFileError, OptionError, VotesError
 from flyingsquid.files.fields import OBJECT, TEXT, Field, check_fields, finite, list_of, one_of, optional
-from flyingsquid.files.score_files import read_score_file
 from flyingsquid.files.state import State, write_state
+from flyingsquid.files.vote_files import read_score_file
 from flyingsquid.fits.diagnostics import format_names, names_in
 from flyingsquid.inference.scores import level_evidence, posterior, probability_best
 from flyingsquid.inference.weighted import to_probabilities

@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 from flyingsquid._values import format_list, is_null, option_error
 from flyingsquid.exceptions import OptionError, VoteFileError
 from flyingsquid.files.inputs import detect_format, located, open_input
-from flyingsquid.files.text_tables import DelimitedTable
+from flyingsquid.files.tables import DelimitedTable
 from flyingsquid.files.vote_files import iterate_records, read_records
 from flyingsquid.votes.conventions import MISSING_TEXTS, is_item_name
 

@@ -15,9 +15,8 @@ from typing import Any
 
 from flyingsquid._values import format_list, format_value, option_error
 from flyingsquid.exceptions import OptionError, VoteFileError
-from flyingsquid.files.inputs import located, open_input
+from flyingsquid.files.inputs import located, open_input, read_json
 from flyingsquid.files.outputs import open_atomic
-from flyingsquid.files.text_tables import read_json
 from flyingsquid.studio.rules import describe, is_index, read_source
 
 FORMAT, VERSION = "flyingsquid studio project", 1

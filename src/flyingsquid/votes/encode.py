@@ -77,14 +77,17 @@ class Convention:
                 known = ", ".join(REASONS)
                 raise OptionError(
                     f"`reasons` must map to one of {known}; got {format_value(reason)} for the value "
-                    f"{format_value(value)}."
+                    f"{format_value(value)}.",
+                    parameter="reasons",
                 )
         if isinstance(abstain, (list, tuple, set, frozenset)):
             reasons = {**dict.fromkeys(abstain, REASONS[0]), **(reasons or {})}
             abstain = None
-        if normalize and classes is not None:
-            classes = [normalize_label(label) for label in _as_tuple(classes)]
-        labels = _read_classes(classes, abstain, reasons or {})
+        labels = None
+        if classes is not None:
+            labels = _as_tuple(classes)
+            labels = tuple(map(normalize_label, labels)) if normalize else labels
+            _check_classes(labels, (abstain, *(reasons or ())))
         return cls(abstain, labels, reasons or {}, normalize=bool(normalize), **more)
 
     @classmethod
@@ -135,23 +138,20 @@ def equal(value: Any, other: Any) -> bool:
         return False
 
 
-def _read_classes(
-    classes: Iterable[Label] | None, abstain: Any, reasons: Mapping[Label, str]
-) -> tuple[Label, ...] | None:
-    if classes is None:
-        return None
-    labels = _as_tuple(classes)
+def _check_classes(labels: tuple[Label, ...], missing: Iterable[Any]) -> None:
+    """Raise OptionError unless the classes are unique, at least two, and none of them is a missing vote."""
     if len(labels) < 2:
-        raise OptionError(f"`classes` must have at least two labels; got {format_value(list(labels))}.")
+        raise option_error("classes", "a list of at least two labels", list(labels))
     if len(set(labels)) < len(labels):
         raise option_error("classes", "unique", list(labels))
-    for value in (abstain, *reasons):
+    for value in missing:
         if value is not None and any(equal(value, label) for label in labels):
+            advice = " Use Votes.from_signed for votes of -1, 0 (no vote) and +1."
             raise OptionError(
                 f"`classes` must not contain the value for no vote; got {format_value(value)} in "
-                f"{format_value(list(labels))}. Use Votes.from_signed for votes of -1, 0 (no vote) and +1."
+                f"{format_value(list(labels))}.{advice if equal(value, ABSTAIN) else ''}",
+                parameter="classes",
             )
-    return labels
 
 
 def _as_tuple(classes: Iterable[Label]) -> tuple[Label, ...]:
@@ -160,10 +160,11 @@ def _as_tuple(classes: Iterable[Label]) -> tuple[Label, ...]:
         hash(labels)
     except Exception as error:  # user objects may raise any exception
         raise OptionError(
-            f"`classes` must be a sequence of class labels; got {format_value(classes)}: {error}"
+            f"`classes` must be a sequence of class labels; got {format_value(classes)}: {error}",
+            parameter="classes",
         ) from error
     if isinstance(classes, str):
-        raise OptionError(f"`classes` must be a list of labels; got the string {format_value(classes)}.")
+        raise option_error("classes", "a list of labels, not a string", classes)
     return labels
 
 

@@ -68,13 +68,11 @@ class FeatureItems:
                 f"`features` must have {format_count(first.shape[1], 'column')}, as in earlier calls; got "
                 f"{second.shape[1]:,}."
             )
-        matched = later.votes.matched_to(self.votes.classes, self.votes.names).to_dense()
-        codes = np.concatenate([np.asarray(self.votes.to_dense().codes), np.asarray(matched.codes)])
         if issparse(first) != issparse(second):
             first, second = (each.toarray() if issparse(each) else each for each in (first, second))
         stacked = vstack([first, second]).tocsr() if issparse(first) else np.concatenate([first, second])
         return FeatureItems(
-            Votes(codes, self.votes.classes, self.votes.names),
+            self.votes.followed_by(later.votes),
             Features(stacked),
             _joined(self, later, "weights", 1.0),
             _joined(self, later, "gold", -1),

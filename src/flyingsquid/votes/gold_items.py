@@ -71,10 +71,8 @@ class GoldItems:
 
     def __add__(self, later: GoldItems) -> GoldItems:
         """Return the items of both."""
-        matched = later.votes.matched_to(self.votes.classes, self.votes.names).to_dense()
-        codes = np.concatenate([np.asarray(self.votes.to_dense().codes), np.asarray(matched.codes)])
         return GoldItems(
-            Votes(codes, self.votes.classes, self.votes.names),
+            self.votes.followed_by(later.votes),
             np.concatenate([self.labels, later.labels]),
             np.concatenate([self.weights, later.weights]),
         )

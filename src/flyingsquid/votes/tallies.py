@@ -51,6 +51,22 @@ def class_counts(codes: Codes, n_classes: int) -> Array:
     return class_sums(codes, np.ones((codes.shape[1], n_classes), np.float32))
 
 
+def votes_cast(codes: Codes) -> Counts:
+    """Count the votes on each item, shape (n,).
+
+    >>> votes_cast(np.array([[0, 0, -1], [0, 1, 1], [-1, -1, -1]])).tolist()
+    [2, 3, 0]
+    """
+    if isinstance(codes, csr_array):
+        return np.bincount(rows_of_entries(codes)[codes.data > 0], minlength=codes.shape[0])
+    if codes.shape[1] > _FEW_SOURCES:
+        return np.count_nonzero(codes >= 0, axis=1)
+    cast = np.zeros(len(codes), np.int64)
+    for column in codes.T:
+        cast += column >= 0
+    return cast
+
+
 class ItemVotes(NamedTuple):
     """Votes on each item, regardless of who cast them.
 
@@ -73,18 +89,16 @@ def item_votes(codes: Codes) -> ItemVotes:
     >>> votes.cast.tolist(), votes.split.tolist()
     ([2, 3, 0], [False, True, False])
     """
-    n = codes.shape[0]
+    n, cast = codes.shape[0], votes_cast(codes)
     if isinstance(codes, csr_array):
         item, _, vote = sparse_votes(codes)
         highest, lowest = np.full(n, ABSTAIN), np.full(n, np.iinfo(np.intp).max)
         np.maximum.at(highest, item, vote)
         np.minimum.at(lowest, item, vote)
-        return ItemVotes(np.bincount(item, minlength=n).astype(np.int64), highest > lowest)
-    cast, split = np.empty(n, np.int64), np.empty(n, np.bool_)
+        return ItemVotes(cast, highest > lowest)
+    split = np.empty(n, np.bool_)
     for rows, chunk in _chunks(codes):
-        voted = chunk >= 0
-        cast[rows] = voted.sum(axis=1)
-        lowest = np.where(voted, chunk, np.iinfo(chunk.dtype).max).min(axis=1)
+        lowest = np.where(chunk >= 0, chunk, np.iinfo(chunk.dtype).max).min(axis=1)
         split[rows] = chunk.max(axis=1) > lowest
     # Without any vote the lowest is larger than the highest, so such an item is not split.
     return ItemVotes(cast, split & (cast > 1))

@@ -757,6 +757,12 @@ class Votes:
             result = replace(result, codes=result.codes[:, order], names=names, structure=structure)
         return result
 
+    def followed_by(self, later: Votes) -> Votes:
+        """Return the votes on these items and on later ones, matched to these and stored densely."""
+        matched = later.matched_to(self.classes, self.names).to_dense()
+        codes = np.concatenate([np.asarray(self.to_dense().codes), np.asarray(matched.codes)])
+        return Votes(codes, self.classes, self.names)
+
     def _with_classes(self, classes: tuple[Label, ...]) -> Votes:
         # A class that nobody votes for here does not occur in small tables.
         require_same("classes", set(self.classes) | set(classes), set(classes))
