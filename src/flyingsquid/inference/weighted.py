@@ -7,7 +7,6 @@ from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy.special import expit
 
 from flyingsquid.votes.codes import FEW_CLASSES, Codes, OneHot
 from flyingsquid.votes.grid import PatternGrid
@@ -176,14 +175,14 @@ def table_posterior(
         odds += np.log(term.balance[1]) - np.log(term.balance[0])
         if of_one_sided is not None:
             odds += of_one_sided[:, 1] - of_one_sided[:, 0]
-        return np.stack([expit(-odds), expit(odds)], axis=1)
+        return binary_probabilities(odds)
     return to_probabilities(table_scores(cast, term, of_one_sided))
 
 
 def table_scores(cast: OneHot | PatternGrid, term: TableTerm, of_one_sided: Array | None) -> Array:
     """Return log P(Y = k, votes) by tables, plus ``of_one_sided`` if it is not None, shape (n, K)."""
     m, n_classes = term.weights.shape
-    scores = cast @ term.logs.transpose(2, 0, 1).reshape(n_classes * m, n_classes)
+    scores = by_class(cast @ term.logs.transpose(2, 0, 1).reshape(n_classes * m, n_classes))
     scores += np.log(term.balance)
     return scores if of_one_sided is None else scores + of_one_sided
 
@@ -193,8 +192,9 @@ def shares_of(sums: Array, prior: Array | None = None) -> Array:
 
     ``sums`` of shape (n, K) are the sums of the weights for each class.
     """
-    sums = sums + EVEN_VOTE * (1 / sums.shape[1] if prior is None else prior)
-    return np.asarray(sums / row_sums(sums))
+    shares = by_class(sums) + EVEN_VOTE * (1 / sums.shape[1] if prior is None else prior)
+    shares /= row_sums(shares)
+    return shares
 
 
 def best_class(labels: Array) -> Array:
@@ -211,9 +211,32 @@ def to_probabilities(scores: Array) -> Array:
     return scores
 
 
+def binary_probabilities(odds: Array) -> Array:
+    """Return P(Y = 0) and P(Y = 1) for log odds of shape (n,), shape (n, 2)."""
+    # Each side by its own quotient: 1 - p would round the small side of a sure label to 0.
+    small = np.exp(-np.abs(odds))
+    large = 1 / (1 + small)
+    small *= large
+    is_first = odds < 0
+    return np.array([np.where(is_first, large, small), np.where(is_first, small, large)]).T
+
+
+def by_class(values: Array) -> Array:
+    """Return values of shape (n, K), stored class by class if there are few classes.
+
+    Operations on columns are then operations on long rows, several times as fast as on short ones.
+    """
+    return values if values.shape[1] > FEW_CLASSES else np.asfortranarray(values)
+
+
 def row_sums(values: Array) -> Array:
-    """Sum over the classes, shape (n, 1). For few columns a product is faster than ``sum``."""
-    return np.asarray(values @ np.ones((values.shape[1], 1)))
+    """Sum over the classes, shape (n, 1)."""
+    if values.shape[1] > FEW_CLASSES:
+        return np.asarray(values.sum(axis=1, keepdims=True))
+    total = values[:, 0].copy()
+    for column in values.T[1:]:
+        total += column
+    return total[:, None]
 
 
 def row_tops(values: Array) -> Array:

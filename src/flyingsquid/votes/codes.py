@@ -10,7 +10,6 @@ from typing import Any, NamedTuple, TypeAlias
 import numpy as np
 from numpy.typing import DTypeLike, NDArray
 from scipy.sparse import csr_array, hstack, vstack
-from scipy.special import expit
 
 from flyingsquid._values import format_count, format_value, is_integer
 from flyingsquid.exceptions import IncompatibleError, VotesError
@@ -268,6 +267,8 @@ _DENSE_SHARE = 8
 # most this many cells per vote, so are larger repeated ones: fits of 10,000 x 10 by a sixth. Single ones are
 # two to five times as fast in chunks of this many cells, which stay in the cache.
 _FEW_CELLS, _CELLS_PER_VOTE, _MOST_DENSE_CELLS, _CACHED_CELLS = 1 << 15, 4, 1 << 20, 1 << 17
+# Log odds beyond this are not distinguished.
+_LARGEST_ODDS = 700.0
 
 
 def spread_by_class(weights: NDArray[np.float64]) -> NDArray[np.float64]:
@@ -407,9 +408,13 @@ class OneHot:
 
     def logistic(self, weights: Array, offset: float) -> Array:
         """Return 1/(1 + exp(-x)) for the sums x of ``weights`` (K m,) plus ``offset``, shape (n,)."""
-        sums = self @ weights
-        sums += offset
-        return np.asarray(expit(sums, out=sums))
+        odds = self @ weights
+        odds += offset
+        np.negative(odds, out=odds)
+        np.minimum(odds, _LARGEST_ODDS, out=odds)  # their exponential is finite
+        np.exp(odds, out=odds)
+        odds += 1
+        return np.divide(1, odds, out=odds)
 
     def class_sums(self, weights: Array) -> Array:
         """Sum ``weights`` of shape (m, K) over the votes for each class on each item, shape (n, K)."""
