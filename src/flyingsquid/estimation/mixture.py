@@ -7,9 +7,8 @@ threshold, so a small change of the votes changes the labels little.
 
 from __future__ import annotations
 
-from collections.abc import Iterable
 from dataclasses import dataclass, replace
-from functools import cached_property
+from functools import cached_property, partial
 from typing import NamedTuple
 
 import numpy as np
@@ -36,6 +35,7 @@ from flyingsquid.estimation.tied_em import (
 )
 from flyingsquid.estimation.trust import (
     MOST_FROM_PAIRS,
+    SumsOfPairs,
     Trust,
     evidence_against_abstention,
     p_value_of_chance,
@@ -225,10 +225,10 @@ def fit_mixture(
         by_tables = em.posterior(tables, abstention)
         compared = em.rows if complete is None else complete.rows
         labels = by_tables if complete is None else replace(em, rows=compared).posterior(tables, abstention)
-        met: Iterable[Array] = compared.cast.co_votes(compared.counts[:, None] * labels)
+        met: SumsOfPairs = partial(compared.cast.co_votes, compared.counts[:, None] * labels)
     elif m**2 * n_classes**3 <= MOST_PAIR_CELLS:
         tables, abstention, against = _fit_tables(moments, weights, PairEM(moments, weights, shared, balance))
-        met = shares_of_pairs(tables)
+        met = partial(shares_of_pairs, tables)
     if tables is not None and pairs is not None:
         term = tables.term(weights, abstention)
         most = MOST_FROM_PAIRS if em is None else 1.0

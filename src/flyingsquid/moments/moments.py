@@ -287,7 +287,7 @@ class Moments:
         return self._all_pairs.agreement()
 
     def compare_pairs(self) -> PairAgreement:
-        """Return overlap and agreement of all pairs, and the agreement expected by chance."""
+        """Compare the votes of all pairs of sources that share items."""
         return self._all_pairs.compare()
 
     def others_votes(self) -> Array:

@@ -38,22 +38,42 @@ def is_sparse_enough(matrix: csr_array, n_classes: int) -> bool:
 
 
 class PairAgreement(NamedTuple):
-    """Agreement of all pairs of sources; arrays of shape (m, m).
+    """Agreement of the p pairs of sources that share items; most workers of a crowd share none.
 
     Attributes
     ----------
-    overlap : items that both vote on
-    agreement : items on which both cast the same vote
-    chance : share of ``overlap`` on which they would agree by chance; 1 if they share no item
-    unusual : votes of the first source on shared items that are not for the class it votes for most there
-    spread : probability that two votes of the first source on shared items differ; 0 if they share no item
+    first, second : integer arrays of shape (p,)
+        The sources, ``first < second``, in ascending order.
+    overlap : array of shape (p,)
+        Items that both vote on.
+    agreement : array of shape (p,)
+        Items on which both cast the same vote.
+    chance : array of shape (p,)
+        Share of ``overlap`` on which they would agree by chance.
+    unusual : array of shape (2, p)
+        Votes of the first and of the second source on shared items that are not for the class it votes for
+        most there.
+    spread : array of shape (2, p)
+        Probability that two votes of the first, or of the second source on shared items differ.
     """
 
+    first: NDArray[np.intp]
+    second: NDArray[np.intp]
     overlap: Array
     agreement: Array
     chance: Array
     unusual: Array
     spread: Array
+
+    @classmethod
+    def of(
+        cls, first: NDArray[np.intp], second: NDArray[np.intp], votes: Array, agreement: Array
+    ) -> PairAgreement:
+        """Compare pairs by the votes of both sources on shared items, shape (2, K, p), and the agreement."""
+        overlap = votes[0].sum(axis=0)
+        chance = (votes[0] * votes[1]).sum(axis=0) / overlap**2
+        alike = (votes * votes).sum(axis=1) / overlap**2
+        return cls(first, second, overlap, agreement, chance, overlap - votes.max(axis=1), 1 - alike)
 
 
 class DensePairs:
@@ -112,17 +132,15 @@ class DensePairs:
         return np.einsum("kkij->ij", self.array)
 
     def compare(self) -> PairAgreement:
-        """Return overlap and agreement, and the agreement expected by chance."""
+        """Compare the votes of all pairs of sources that share items."""
         array = self.array
-        n_classes, _, m, _ = array.shape
-        own = np.empty((n_classes, m, m))  # votes of i by class; those of j are the transpose
-        for k in range(n_classes):
-            np.sum(array[k], axis=0, out=own[k])
-        overlap, usual = own.sum(axis=0), own.max(axis=0)
-        agreement = sum((array[k, k] for k in range(n_classes)), start=np.zeros((m, m)))
-        products = sum((part * part.T for part in own), start=np.zeros((m, m)))
-        squares = np.einsum("kij,kij->ij", own, own)
-        return _comparison(overlap, agreement, products, usual, squares)
+        own = np.empty((len(array), *array.shape[2:]))  # votes of i by class; those of j are the transpose
+        for k, counts in enumerate(array):
+            np.sum(counts, axis=0, out=own[k])
+        first, second = np.nonzero(np.triu(own.sum(axis=0) > 0, 1))
+        votes = np.stack([own[:, first, second], own[:, second, first]])
+        agreement = sum((array[k, k, first, second] for k in range(len(array))), start=np.zeros(len(first)))
+        return PairAgreement.of(first, second, votes, agreement)
 
     def others_votes(self) -> Array:
         """Count the votes of other sources on the items of each vote, shape (m, K, K).
@@ -198,11 +216,12 @@ class DensePairs:
 
 
 class _Entries(NamedTuple):
-    """Counts of pairs that are not 0: the two sources, the vote of the other one, and the count."""
+    """Counts of pairs that are not 0: the two sources with their votes, and the count."""
 
     source: NDArray[np.intp]
-    other: NDArray[np.intp]
     vote: NDArray[np.intp]
+    other: NDArray[np.intp]
+    other_vote: NDArray[np.intp]
     times: NDArray[Any]
 
     def where(self, mask: NDArray[np.bool_]) -> _Entries:
@@ -255,48 +274,42 @@ class SparsePairs:
         return self._sums(self._entries(k))
 
     def overlap(self) -> NDArray[Any]:
-        return self._sums(*map(self._entries, range(self.n_classes)))
+        return self._sums(self._entries())
 
     def agreement(self) -> NDArray[Any]:
-        every = map(self._entries, range(self.n_classes))
-        return self._sums(*(each.where(each.vote == k) for k, each in enumerate(every)))
+        every = self._entries()
+        return self._sums(every.where(every.vote == every.other_vote))
 
-    def _entries(self, k: int) -> _Entries:
-        """Return the counts of pairs in which the first source votes k."""
+    def _entries(self, k: int | None = None) -> _Entries:
+        """Return the counts of pairs, or only those in which the first source votes k."""
         m, matrix = self.n_sources, self.matrix
-        ends = matrix.indptr[k * m : (k + 1) * m + 1]
-        source, indices = np.repeat(np.arange(m), np.diff(ends)), matrix.indices[ends[0] : ends[-1]]
-        vote = indices // m
-        return _Entries(source, indices - vote * m, vote, matrix.data[ends[0] : ends[-1]])
+        first, last = (0, self.n_classes) if k is None else (k, k + 1)
+        ends = matrix.indptr[first * m : last * m + 1]
+        row = np.repeat(np.arange(first * m, last * m), np.diff(ends))
+        column, times = (each[ends[0] : ends[-1]] for each in (matrix.indices, matrix.data))
+        vote, other_vote = row // m, column // m
+        return _Entries(row - vote * m, vote, column - other_vote * m, other_vote, times)
 
-    def _sums(self, *parts: _Entries) -> NDArray[Any]:
+    def _sums(self, entries: _Entries) -> NDArray[Any]:
         """Sum counts by pair of sources, shape (m, m)."""
-        sums = np.zeros((self.n_sources, self.n_sources), self.matrix.dtype)
-        for part in parts:
-            np.add.at(sums, (part.source, part.other), part.times)
-        return sums
+        m = self.n_sources
+        sums = np.bincount(entries.source * m + entries.other, entries.times, m * m)  # exact below 2**53
+        return sums.astype(self.matrix.dtype, copy=False).reshape(m, m)
 
     def compare(self) -> PairAgreement:
-        m = self.n_sources
-        overlap, agreement, products, usual, squares, own = np.zeros((6, m * m))
-        for k in range(self.n_classes):
-            source, other, vote, count = self._entries(k)
-            pair, turned, same = source * m + other, other * m + source, vote == k
-            count = count.astype(np.float64)  # adding another type is several times slower
-            np.add.at(overlap, pair, count)
-            np.add.at(agreement, pair[same], count[same])
-            np.add.at(own, pair, count)
-            own_votes = own[pair]
-            np.add.at(products, pair, count * own[turned])
-            np.add.at(squares, pair, count * own_votes)
-            usual[pair] = np.maximum(usual[pair], own_votes)
-            own[pair] = 0.0
-        met = np.flatnonzero(overlap)  # the other pairs share no item
-        found = _comparison(*(each[met] for each in (overlap, agreement, products, usual, squares)))
-        every = overlap, agreement, np.ones(m * m), np.zeros(m * m), np.zeros(m * m)
-        for values, of_met in zip(every[2:], found[2:], strict=True):
-            values[met] = of_met
-        return PairAgreement(*(values.reshape(m, m) for values in every))
+        m, n_classes, every = self.n_sources, self.n_classes, self._entries()
+        source, vote, other, other_vote, times = every.where(every.source < every.other)
+        pair, is_met, number = source * m + other, np.zeros(m * m, np.bool_), np.empty(m * m, np.int32)
+        is_met[pair] = True
+        met = np.flatnonzero(is_met)
+        number[met] = np.arange(len(met))
+        at, shape = number[pair], (n_classes, len(met))
+        votes = [
+            np.bincount(each * len(met) + at, times, n_classes * len(met)).reshape(shape)
+            for each in (vote, other_vote)
+        ]
+        agreement = np.bincount(at, np.where(vote == other_vote, times, 0), len(met))
+        return PairAgreement.of(met // m, met % m, np.stack(votes), np.asarray(agreement, np.float64))
 
     def others_votes(self) -> Array:
         m, k, matrix = self.n_sources, self.n_classes, self.matrix
@@ -319,16 +332,17 @@ class SparsePairs:
         return VotesByClass(others)
 
     def votes_met(self, factors: Array | None = None, shared: Array | None = None) -> tuple[Array, Array]:
-        sides, met = np.zeros((2, self.n_sources, self.n_classes))
-        for k in range(self.n_classes):
-            source, other, vote, count = self._entries(k)
-            data = np.where(source == other, 0.0, count)
-            if factors is not None:
-                data *= factors[other]
-            if shared is not None:
-                data *= 1 - shared[source, other]
-            met[:, k] = np.bincount(source, data, minlength=self.n_sources)
-            sides[:, k] = np.bincount(source, np.where(vote == k, data, 0.0), minlength=self.n_sources)
+        source, vote, other, other_vote, times = self._entries()
+        counts = np.where(source == other, 0.0, times)
+        if factors is not None:
+            counts *= factors[other]
+        if shared is not None:
+            counts *= 1 - shared[source, other]
+        shape, at = (self.n_sources, self.n_classes), source * self.n_classes + vote
+        sides, met = (
+            np.asarray(np.bincount(at, each, shape[0] * shape[1]).reshape(shape), np.float64)
+            for each in (np.where(vote == other_vote, counts, 0.0), counts)
+        )
         return sides, met
 
     def lowest(self, n_items: float) -> float:
@@ -386,14 +400,6 @@ def pair_counts_of(counts: Any, n_classes: int) -> PairCounts:
         return pairs if is_sparse_enough(pairs.matrix, n_classes) else pairs.to_dense()
     dense = DensePairs(counts)
     return dense.to_sparse() if are_pairs_sparse(dense.n_sources, n_classes) else dense
-
-
-def _comparison(
-    overlap: Array, agreement: Array, products: Array, usual: Array, squares: Array
-) -> PairAgreement:
-    chance = np.divide(products, overlap**2, out=np.ones_like(overlap), where=overlap > 0)
-    alike = np.divide(squares, overlap**2, out=np.ones_like(overlap), where=overlap > 0)
-    return PairAgreement(overlap, agreement, chance, overlap - usual, 1 - alike)
 
 
 def _without_own(total: Array, votes: NDArray[Any]) -> Array:

@@ -446,26 +446,54 @@ class OneHot:
         votes = self._cells[:, k * m : (k + 1) * m]
         return np.asarray(votes.toarray() if isinstance(votes, csr_array) else votes)
 
-    def co_votes(self, weights: Array) -> Iterator[Array]:
-        """Yield the sums of each column of ``weights`` (n, r) over items that two sources vote on, (m, m)."""
-        matrix, shape = self._cells, (self.n_items, self.n_sources)
-        if isinstance(matrix, np.ndarray):
-            voted: Any = matrix.reshape(shape[0], self.n_classes, shape[1]).sum(axis=1)
-        else:
-            voted = csr_array((np.ones(matrix.nnz), matrix.indices % shape[1], matrix.indptr), shape=shape)
-            voted = voted.toarray() if shape[0] * shape[1] <= _DENSE_SHARE * matrix.nnz else voted
-        if isinstance(voted, np.ndarray):
-            yield from ((voted * each[:, None]).T @ voted for each in weights.T)
+    def co_votes(self, weights: Array, first: NDArray[np.intp], second: NDArray[np.intp]) -> Iterator[Array]:
+        """Yield sums of columns of ``weights`` (n, r) over items that both sources of p pairs vote on, (p,).
+
+        ``first`` and ``second`` are the sources of the pairs, each pair once.
+        """
+        cells, m = self._cells, self.n_sources
+        voted: Any = None
+        if isinstance(cells, np.ndarray):
+            voted = cells.reshape(len(cells), self.n_classes, m).sum(axis=1)
+        elif cells.shape[0] * m <= _DENSE_SHARE * cells.nnz:
+            voted = csr_array((np.ones(cells.nnz), cells.indices % m, cells.indptr), (cells.shape[0], m))
+            voted = voted.toarray()
+        if voted is not None:
+            yield from (((voted * each[:, None]).T @ voted)[first, second] for each in weights.T)
             return
-        rows, by_source = rows_of_entries(matrix), voted.T.tocsr()
-        for each in weights.T:
-            weighted = csr_array((each[rows], voted.indices, voted.indptr), shape=shape)
-            yield np.asarray((by_source @ weighted).toarray())
+        # Two votes on an item add to the sum of their pair, or to the last sum if it is not listed.
+        number = np.full((m, m), len(first), np.int32)
+        number[first, second] = number[second, first] = np.arange(len(first))
+        source, sums = cells.indices % m, np.zeros((weights.shape[1], len(first) + 1))
+        for items, one, other in _pairs_of_entries(cells.indptr):
+            pair = number[source[one], source[other]]
+            for k, each in enumerate(weights.T):
+                sums[k] += np.bincount(pair, each[items], len(first) + 1)
+        yield from sums[:, :-1]
 
     def features(self, sources: NDArray[np.intp]) -> VoteFeatures:
         """Return the votes of some sources as features."""
         columns = (np.arange(self.n_classes)[:, None] * self.n_sources + sources).ravel()
         return VoteFeatures(OneHot(self.matrix[:, columns], self.n_classes))
+
+
+def _pairs_of_entries(
+    indptr: NDArray[Any],
+) -> Iterator[tuple[NDArray[np.intp], NDArray[np.intp], NDArray[np.intp]]]:
+    """Yield row and positions of every two entries of a row of a sparse matrix, some rows at a time."""
+    size = np.diff(indptr).astype(np.intp)
+    total = np.cumsum(size * (size - 1) // 2)
+    begin = 0
+    while begin < len(size):
+        reached = (total[begin - 1] if begin else 0) + _CHUNK_CELLS
+        end = max(begin + 1, int(np.searchsorted(total, reached, side="right")))
+        entry = np.arange(indptr[begin], indptr[end])
+        row = np.repeat(np.arange(begin, end), size[begin:end])
+        later = indptr[row + 1] - entry - 1
+        one = np.repeat(entry, later)
+        other = np.arange(len(one)) - np.repeat(np.cumsum(later) - later, later) + one + 1
+        yield np.repeat(row, later), one, other
+        begin = end
 
 
 class VoteFeatures:

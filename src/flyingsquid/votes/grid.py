@@ -110,9 +110,9 @@ class PatternGrid:
             sums[:, at] = of_half.reshape(self.n_classes, size, *values.shape[1:])
         return sums
 
-    def co_votes(self, weights: Array) -> Iterator[Array]:
-        """Yield the sums of each column of ``weights`` (n, r) over rows that two sources vote on, (m, m)."""
-        return (self._products(self._voted, each)[0, :, 0] for each in weights.T)
+    def co_votes(self, weights: Array, first: NDArray[np.intp], second: NDArray[np.intp]) -> Iterator[Array]:
+        """Yield sums of columns of ``weights`` (n, r) over rows that both of p pairs vote on, (p,)."""
+        return (self._products(self._voted, each)[0, first, 0, second] for each in weights.T)
 
     def pair_counts(self, counts: Array) -> Array:
         """Return how often source i votes a and source j votes b, shape (K, K, m, m), axes a, b, i, j.
