@@ -213,7 +213,7 @@ def fit_mixture(
     pairs = tested.compare_pairs() if m <= MOST_SOURCES else None
     dependence = find_dependence(tested, pairs)
     shared = dependence.shared
-    weights = vote_weights(moments, shared)
+    weights = vote_weights(moments, shared, pairs if complete is None else None)
     if complete is not None:
         weights = _with_complete(weights, complete, shared)
     em = None if rows is None else RowEM(rows, weights, balance)
@@ -306,7 +306,7 @@ def _mix(
     """Mix the tables with weighted votes, which discount dependent pairs by the trust in the tables."""
     shared, scaled = dependence.shared, dependence.scaled(trust.share)
     is_firm = shared is None or scaled is None or np.array_equal(scaled, shared)
-    weights = firm if is_firm else vote_weights(moments, scaled)
+    weights = firm if is_firm else vote_weights(moments, scaled, pairs if complete is None else None)
     if complete is not None and not is_firm:
         weights = _with_complete(weights, complete, scaled)
     anchored, anchored_share = None, 0.0

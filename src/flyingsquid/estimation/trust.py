@@ -125,7 +125,7 @@ def trust_in_tables(
     if n_tested:
         n_met, predicted, variance = np.full((3, len(first)), 1e-300)
         for n_shared, of_class in zip(met(first, second), tables.tables.transpose(1, 2, 0), strict=True):
-            rate = np.einsum("vp,vp->p", of_class[:, first], of_class[:, second])
+            rate = np.einsum("vp,vp->p", of_class.take(first, axis=1), of_class.take(second, axis=1))
             n_met += n_shared
             predicted += n_shared * rate
             variance += n_shared * rate * (1 - rate)
@@ -194,8 +194,7 @@ def evidence_against_abstention(moments: Moments, weights: VoteWeights) -> Calla
     tested = (at[:, None] != others) & (of_vote * n_items > _UNUSUAL_VOTES)
     if len(others) < _FEWEST_SOURCES or not tested.any():
         return None
-    by_vote = (moments.by_own_vote(v).T[np.ix_(at, others)] for v in range(moments.n_classes))
-    seen = np.stack(list(by_vote)) / n_items  # i votes and j votes v: (v, i, j)
+    seen = moments.by_vote(at)[:, :, others] / n_items  # i votes and j votes v: (v, i, j)
     scale = np.sqrt((coverage * (1 - coverage))[at][:, None] * of_vote)
 
     def evidence(tables: Tables) -> float:

@@ -274,6 +274,10 @@ class Moments:
         """Return the number of items on which source i votes k and source j votes, shape (m, m)."""
         return self._all_pairs.by_own_vote(k)
 
+    def by_vote(self, sources: NDArray[np.intp]) -> Array:
+        """Return the number of items on which one of s sources votes and source j votes v, (K, s, m)."""
+        return self._all_pairs.by_vote(sources)
+
     def overlap(self) -> NDArray[Any]:
         """Return the number of items on which both sources vote, shape (m, m)."""
         return self._all_pairs.overlap()

@@ -123,6 +123,10 @@ class DensePairs:
         """Return the items on which source i votes k and source j votes, shape (m, m)."""
         return np.asarray(self.array[k].sum(axis=0))
 
+    def by_vote(self, sources: NDArray[np.intp]) -> Array:
+        """Return the items on which one of s sources votes and source j votes v, shape (K, s, m)."""
+        return self.array[:, :, sources].sum(axis=0, dtype=np.float64)
+
     def overlap(self) -> NDArray[Any]:
         """Return the items on which both sources vote, shape (m, m)."""
         return np.asarray(self.array.sum(axis=(0, 1)))
@@ -273,6 +277,14 @@ class SparsePairs:
     def by_own_vote(self, k: int) -> NDArray[Any]:
         return self._sums(self._entries(k))
 
+    def by_vote(self, sources: NDArray[np.intp]) -> Array:
+        every, place = self._entries(), np.full(self.n_sources, -1)
+        place[sources] = np.arange(len(sources))
+        source, _, other, vote, times = every.where(place[every.source] >= 0)
+        shape = self.n_classes, len(sources), self.n_sources
+        at = (vote * shape[1] + place[source]) * shape[2] + other
+        return np.asarray(np.bincount(at, times, shape[0] * shape[1] * shape[2]).reshape(shape), np.float64)
+
     def overlap(self) -> NDArray[Any]:
         return self._sums(self._entries())
 
@@ -337,13 +349,16 @@ class SparsePairs:
         if factors is not None:
             counts *= factors[other]
         if shared is not None:
-            counts *= 1 - shared[source, other]
-        shape, at = (self.n_sources, self.n_classes), source * self.n_classes + vote
+            counts *= 1 - shared.ravel().take(source * self.n_sources + other)
         sides, met = (
-            np.asarray(np.bincount(at, each, shape[0] * shape[1]).reshape(shape), np.float64)
-            for each in (np.where(vote == other_vote, counts, 0.0), counts)
+            self._row_sums(each) for each in (np.where(vote == other_vote, counts, 0.0), counts)
         )
         return sides, met
+
+    def _row_sums(self, counts: Array) -> Array:
+        """Sum counts in place of those of the matrix by source and vote, shape (m, K)."""
+        matrix = csr_array((counts, self.matrix.indices, self.matrix.indptr), shape=self.matrix.shape)
+        return np.asarray(matrix.sum(axis=1).reshape(self.n_classes, -1).T)
 
     def lowest(self, n_items: float) -> float:
         # A missing vote next to a vote cannot be negative if no pair exceeds the votes of its sources.

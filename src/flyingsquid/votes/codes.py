@@ -9,7 +9,7 @@ from typing import Any, NamedTuple, TypeAlias
 
 import numpy as np
 from numpy.typing import DTypeLike, NDArray
-from scipy.sparse import csr_array, hstack, vstack
+from scipy.sparse import csc_array, csr_array, hstack, vstack
 
 from flyingsquid._values import format_count, format_value, is_integer
 from flyingsquid.exceptions import IncompatibleError, VotesError
@@ -462,14 +462,14 @@ class OneHot:
             yield from (((voted * each[:, None]).T @ voted)[first, second] for each in weights.T)
             return
         # Two votes on an item add to the sum of their pair, or to the last sum if it is not listed.
-        number = np.full((m, m), len(first), np.int32)
-        number[first, second] = number[second, first] = np.arange(len(first))
-        source, sums = cells.indices % m, np.zeros((weights.shape[1], len(first) + 1))
-        for items, one, other in _pairs_of_entries(cells.indptr):
-            pair = number[source[one], source[other]]
-            for k, each in enumerate(weights.T):
-                sums[k] += np.bincount(pair, each[items], len(first) + 1)
-        yield from sums[:, :-1]
+        number = np.full(m * m, len(first), np.int32)
+        number[first * m + second] = number[second * m + first] = np.arange(len(first))
+        source, sums = cells.indices % m, np.zeros((len(first) + 1, weights.shape[1]))
+        for items, n_pairs, one, other in _pairs_of_entries(cells.indptr):
+            pair = number.take(source[one].astype(np.intp) * m + source[other])
+            ends = np.concatenate([[0], np.cumsum(n_pairs)])
+            sums += csc_array((np.ones(len(pair)), pair, ends), (len(sums), len(n_pairs))) @ weights[items]
+        yield from sums[:-1].T
 
     def features(self, sources: NDArray[np.intp]) -> VoteFeatures:
         """Return the votes of some sources as features."""
@@ -479,20 +479,23 @@ class OneHot:
 
 def _pairs_of_entries(
     indptr: NDArray[Any],
-) -> Iterator[tuple[NDArray[np.intp], NDArray[np.intp], NDArray[np.intp]]]:
-    """Yield row and positions of every two entries of a row of a sparse matrix, some rows at a time."""
+) -> Iterator[tuple[slice, NDArray[np.intp], NDArray[np.intp], NDArray[np.intp]]]:
+    """Yield slices of rows of a sparse matrix, with every two entries of a row.
+
+    For each slice: the number of pairs of entries in each row, and the positions of both entries.
+    """
     size = np.diff(indptr).astype(np.intp)
-    total = np.cumsum(size * (size - 1) // 2)
-    begin = 0
+    n_pairs = size * (size - 1) // 2
+    total, begin = np.cumsum(n_pairs), 0
     while begin < len(size):
         reached = (total[begin - 1] if begin else 0) + _CHUNK_CELLS
         end = max(begin + 1, int(np.searchsorted(total, reached, side="right")))
+        rows = slice(begin, end)
         entry = np.arange(indptr[begin], indptr[end])
-        row = np.repeat(np.arange(begin, end), size[begin:end])
-        later = indptr[row + 1] - entry - 1
+        later = np.repeat(indptr[begin + 1 : end + 1], size[rows]) - entry - 1
         one = np.repeat(entry, later)
-        other = np.arange(len(one)) - np.repeat(np.cumsum(later) - later, later) + one + 1
-        yield np.repeat(row, later), one, other
+        other = np.arange(len(one)) + np.repeat(entry + 1 - np.cumsum(later) + later, later)
+        yield rows, n_pairs[rows], one, other
         begin = end
 
 
