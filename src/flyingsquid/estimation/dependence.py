@@ -154,15 +154,11 @@ def _compare(pairs: PairAgreement, m: int) -> _Compared:
     place = np.cumsum(is_compared) - 1
     beyond = pairs.agreement[kept] / overlap - chance
     scale = np.sqrt(pairs.spread[0, kept] * pairs.spread[1, kept])
-
-    def matrix(values: Array, otherwise: float) -> Array:
-        filled, (i, j) = np.full((len(at), len(at)), otherwise), (place[first], place[second])
-        filled[i, j] = filled[j, i] = values
-        return filled
-
-    return _Compared(
-        at, matrix(beyond / scale, 0.0), matrix(beyond / (1 - chance), np.inf), matrix(overlap, 0.0)
-    )
+    i, j = place[first], place[second]
+    correlation, kappa, precision = filled = np.zeros((3, len(at), len(at)))
+    kappa[:] = np.inf
+    filled[:, i, j] = filled[:, j, i] = beyond / scale, beyond / (1 - chance), overlap
+    return _Compared(at, correlation, kappa, precision)
 
 
 def pair_correlations(moments: Moments) -> tuple[NDArray[np.intp], Array, Array] | None:

@@ -44,9 +44,7 @@ class VoteWeights:
     discounts: Array
 
 
-def vote_weights(
-    moments: Moments, shared: Array | None, pairs: PairAgreement | None = None
-) -> VoteWeights:
+def vote_weights(moments: Moments, shared: Array | None, pairs: PairAgreement | None = None) -> VoteWeights:
     """Weight every vote of every source.
 
     Parameters

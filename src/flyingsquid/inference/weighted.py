@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
-from typing import Any
+from typing import Any, Literal
 
 import numpy as np
 from numpy.typing import NDArray
@@ -17,6 +17,9 @@ Array = NDArray[np.float64]
 _DOUBLE = np.dtype(np.float64)
 LEAST_PRIOR = 1e-300
 """Probabilities before any vote are kept above this, where their logarithm is finite."""
+# Arrays (n, K) of few classes are stored class by class, because NumPy is several times as fast on a few long
+# columns as on many short rows.
+_BY_CLASS: Literal["F"] = "F"
 EVEN_VOTE = 1.0
 """One vote, spread over the classes evenly or by a given class balance, joins the votes on every item."""
 
@@ -175,15 +178,20 @@ def table_posterior(
         odds += np.log(term.balance[1]) - np.log(term.balance[0])
         if of_one_sided is not None:
             odds += of_one_sided[:, 1] - of_one_sided[:, 0]
-        return binary_probabilities(odds)
+        # Each side by its own quotient: 1 - p would round the small side of a sure label to 0.
+        small = np.exp(-np.abs(odds))
+        large = 1 / (1 + small)
+        small *= large
+        is_first = odds < 0
+        return np.array([np.where(is_first, large, small), np.where(is_first, small, large)]).T
     return to_probabilities(table_scores(cast, term, of_one_sided))
 
 
 def table_scores(cast: OneHot | PatternGrid, term: TableTerm, of_one_sided: Array | None) -> Array:
     """Return log P(Y = k, votes) by tables, plus ``of_one_sided`` if it is not None, shape (n, K)."""
     m, n_classes = term.weights.shape
-    scores = by_class(cast @ term.logs.transpose(2, 0, 1).reshape(n_classes * m, n_classes))
-    scores += np.log(term.balance)
+    sums = cast @ term.logs.transpose(2, 0, 1).reshape(n_classes * m, n_classes)
+    scores = np.add(sums, np.log(term.balance), order=_BY_CLASS if n_classes <= FEW_CLASSES else "C")
     return scores if of_one_sided is None else scores + of_one_sided
 
 
@@ -192,7 +200,9 @@ def shares_of(sums: Array, prior: Array | None = None) -> Array:
 
     ``sums`` of shape (n, K) are the sums of the weights for each class.
     """
-    shares = by_class(sums) + EVEN_VOTE * (1 / sums.shape[1] if prior is None else prior)
+    n_classes = sums.shape[1]
+    added = EVEN_VOTE * (1 / n_classes if prior is None else prior)
+    shares = np.add(sums, added, order=_BY_CLASS if n_classes <= FEW_CLASSES else "C")
     shares /= row_sums(shares)
     return shares
 
@@ -209,24 +219,6 @@ def to_probabilities(scores: Array) -> Array:
     np.exp(scores, out=scores)
     scores /= row_sums(scores)
     return scores
-
-
-def binary_probabilities(odds: Array) -> Array:
-    """Return P(Y = 0) and P(Y = 1) for log odds of shape (n,), shape (n, 2)."""
-    # Each side by its own quotient: 1 - p would round the small side of a sure label to 0.
-    small = np.exp(-np.abs(odds))
-    large = 1 / (1 + small)
-    small *= large
-    is_first = odds < 0
-    return np.array([np.where(is_first, large, small), np.where(is_first, small, large)]).T
-
-
-def by_class(values: Array) -> Array:
-    """Return values of shape (n, K), stored class by class if there are few classes.
-
-    Operations on columns are then operations on long rows, several times as fast as on short ones.
-    """
-    return values if values.shape[1] > FEW_CLASSES else np.asfortranarray(values)
 
 
 def row_sums(values: Array) -> Array:

@@ -310,7 +310,7 @@ class SparsePairs:
 
     def compare(self) -> PairAgreement:
         m, n_classes, every = self.n_sources, self.n_classes, self._entries()
-        source, vote, other, other_vote, times = every.where(every.source < every.other)
+        source, vote, other, other_vote, times = every.where((every.source < every.other) & (every.times > 0))
         pair, is_met, number = source * m + other, np.zeros(m * m, np.bool_), np.empty(m * m, np.int32)
         is_met[pair] = True
         met = np.flatnonzero(is_met)
@@ -350,9 +350,7 @@ class SparsePairs:
             counts *= factors[other]
         if shared is not None:
             counts *= 1 - shared.ravel().take(source * self.n_sources + other)
-        sides, met = (
-            self._row_sums(each) for each in (np.where(vote == other_vote, counts, 0.0), counts)
-        )
+        sides, met = (self._row_sums(each) for each in (np.where(vote == other_vote, counts, 0.0), counts))
         return sides, met
 
     def _row_sums(self, counts: Array) -> Array:
