@@ -371,27 +371,28 @@ class PairEM:
         else:
             counts = moments.pair_counts * self._counted
         met = counts.sum(axis=(1, 3)).T  # of each source, votes of each kind on items with another's vote
-        scale = np.divide(cast, met, out=np.zeros_like(cast), where=met > 0)
-        n_votes = len(counts)
+        scale = np.divide(cast, met, out=np.zeros_like(cast), where=met > 0).T.ravel()
+        n_votes, items = len(counts), cast.sum() / m
         of_pairs = counts.transpose(0, 2, 1, 3).reshape(n_votes * m, n_votes * m)
 
         def step(now: Tables) -> Tables:
-            likelihood = now.tables
+            by_vote = now.tables.transpose(1, 2, 0)  # P(vote | Y = y), axes truth, vote, source
             if abstention:
-                coverage = np.tile(overall[:, None], n_classes) if now.coverage is None else now.coverage
-                voting, silent = (each[:, :, None] ** abstention for each in (coverage, 1 - coverage))
-                likelihood = np.concatenate([likelihood * voting, silent], axis=2)
-            by_vote = likelihood.transpose(1, 2, 0).reshape(n_classes, n_votes * m)  # P(vote | Y = y)
+                coverage = np.tile(overall, (n_classes, 1)) if now.coverage is None else now.coverage.T
+                voting, silent = (each[:, None] ** abstention for each in (coverage, 1 - coverage))
+                by_vote = np.concatenate([by_vote * voting, silent], axis=1)
+            by_vote = by_vote.reshape(n_classes, n_votes * m)
             joint = now.balance[:, None] * by_vote
             ratio = of_pairs / np.maximum(joint.T @ by_vote, 1e-300)
-            answers = (joint * (by_vote @ ratio.T)).reshape(n_classes, n_votes, m).transpose(2, 0, 1)
-            answers = answers * scale[:, None, :]
-            mass = answers.sum(axis=(0, 2))
-            votes, items = answers[:, :, :n_classes], cast.sum() / m
+            answers = joint * (by_vote @ ratio.T)
+            answers *= scale
+            mass = answers.sum(axis=1)
+            answers = answers.reshape(n_classes, n_votes, m)
+            votes = answers[:, :n_classes]
             return Tables(
-                tied_tables(votes, ROW_VOTES),
+                tied_tables(votes.transpose(2, 0, 1), ROW_VOTES),
                 _balance_of(items * mass / max(mass.sum(), 1e-9)) if balance is None else balance,
-                _coverage_by_class(votes.sum(axis=2), answers.sum(axis=2)) if abstention else None,
+                _coverage_by_class(votes.sum(axis=1).T, answers.sum(axis=1).T) if abstention else None,
             )
 
         return step
@@ -426,7 +427,7 @@ def converge(step: Pass, now: Tables) -> Tables:
         change = later[0] - start
         curve = later[1] - later[0] - change
         # A dot product would wait for a second thread, long on a busy machine.
-        squares = [float(np.einsum("i,i", each, each)) for each in (change, curve)]
+        squares = [float((each * each).sum()) for each in (change, curve)]
         length = min(max(float(np.sqrt(squares[0] / max(squares[1], 1e-24))), 1.0), _LONGEST_STEP)
         jump = np.exp((start + 2 * length * change + length**2 * curve).clip(_LEAST_LOG, 0.0))
         now = step(_normalized(jump, now))
