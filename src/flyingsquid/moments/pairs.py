@@ -7,7 +7,7 @@ the sparse one: most workers of a crowd share no item. Only this package knows w
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from typing import Any, NamedTuple, TypeAlias
 
 import numpy as np
@@ -67,13 +67,18 @@ class PairAgreement(NamedTuple):
 
     @classmethod
     def of(
-        cls, first: NDArray[np.intp], second: NDArray[np.intp], votes: Array, agreement: Array
+        cls, first: NDArray[np.intp], second: NDArray[np.intp], votes: Iterable[Array], agreement: Array
     ) -> PairAgreement:
-        """Compare pairs by the votes of both sources on shared items, shape (2, K, p), and the agreement."""
-        overlap = votes[0].sum(axis=0)
-        chance = (votes[0] * votes[1]).sum(axis=0) / overlap**2
-        alike = (votes * votes).sum(axis=1) / overlap**2
-        return cls(first, second, overlap, agreement, chance, overlap - votes.max(axis=1), 1 - alike)
+        """Compare pairs by the votes of both sources on shared items, shape (2, p) for each class."""
+        overlap, products = np.zeros((2, len(first)))
+        usual, squares = np.zeros((2, 2, len(first)))
+        for of_class in votes:  # one at a time, because there may be many
+            overlap += of_class[0]
+            products += of_class[0] * of_class[1]
+            np.maximum(usual, of_class, out=usual)
+            squares += of_class * of_class
+        total = overlap**2
+        return cls(first, second, overlap, agreement, products / total, overlap - usual, 1 - squares / total)
 
 
 class DensePairs:
@@ -142,7 +147,7 @@ class DensePairs:
         for k, counts in enumerate(array):
             np.sum(counts, axis=0, out=own[k])
         first, second = np.nonzero(np.triu(own.sum(axis=0) > 0, 1))
-        votes = np.stack([own[:, first, second], own[:, second, first]])
+        votes = (np.stack([each[first, second], each[second, first]]) for each in own)
         agreement = sum((array[k, k, first, second] for k in range(len(array))), start=np.zeros(len(first)))
         return PairAgreement.of(first, second, votes, agreement)
 
@@ -220,12 +225,11 @@ class DensePairs:
 
 
 class _Entries(NamedTuple):
-    """Counts of pairs that are not 0: the two sources with their votes, and the count."""
+    """Counts of pairs that are not 0: the two sources, the vote of the other one, and the count."""
 
     source: NDArray[np.intp]
-    vote: NDArray[np.intp]
     other: NDArray[np.intp]
-    other_vote: NDArray[np.intp]
+    vote: NDArray[np.intp]
     times: NDArray[Any]
 
     def where(self, mask: NDArray[np.bool_]) -> _Entries:
@@ -278,50 +282,59 @@ class SparsePairs:
         return self._sums(self._entries(k))
 
     def by_vote(self, sources: NDArray[np.intp]) -> Array:
-        every, place = self._entries(), np.full(self.n_sources, -1)
+        m, place = self.n_sources, np.full(self.n_sources, -1)
         place[sources] = np.arange(len(sources))
-        source, _, other, vote, times = every.where(place[every.source] >= 0)
-        shape = self.n_classes, len(sources), self.n_sources
-        at = (vote * shape[1] + place[source]) * shape[2] + other
-        return np.asarray(np.bincount(at, times, shape[0] * shape[1] * shape[2]).reshape(shape), np.float64)
+        counts = np.zeros((self.n_classes, len(sources) * m))
+        for k, (source, other, _, times) in enumerate(self._classes()):
+            at = place[other]
+            kept = at >= 0
+            counts[k] = np.bincount(at[kept] * m + source[kept], times[kept], counts.shape[1])
+        return counts.reshape(self.n_classes, len(sources), m)
 
     def overlap(self) -> NDArray[Any]:
-        return self._sums(self._entries())
+        return self._sums(*self._classes())
 
     def agreement(self) -> NDArray[Any]:
-        every = self._entries()
-        return self._sums(every.where(every.vote == every.other_vote))
+        return self._sums(*(each.where(each.vote == k) for k, each in enumerate(self._classes())))
 
-    def _entries(self, k: int | None = None) -> _Entries:
-        """Return the counts of pairs, or only those in which the first source votes k."""
+    def _entries(self, k: int) -> _Entries:
+        """Return the counts of pairs in which the first source votes k."""
         m, matrix = self.n_sources, self.matrix
-        first, last = (0, self.n_classes) if k is None else (k, k + 1)
-        ends = matrix.indptr[first * m : last * m + 1]
-        row = np.repeat(np.arange(first * m, last * m), np.diff(ends))
-        column, times = (each[ends[0] : ends[-1]] for each in (matrix.indices, matrix.data))
-        vote, other_vote = row // m, column // m
-        return _Entries(row - vote * m, vote, column - other_vote * m, other_vote, times)
+        ends = matrix.indptr[k * m : (k + 1) * m + 1]
+        source, indices = np.repeat(np.arange(m), np.diff(ends)), matrix.indices[ends[0] : ends[-1]]
+        vote = indices // m
+        return _Entries(source, indices - vote * m, vote, matrix.data[ends[0] : ends[-1]])
 
-    def _sums(self, entries: _Entries) -> NDArray[Any]:
+    def _classes(self) -> Iterator[_Entries]:
+        """Yield the counts of pairs for each vote of the first source."""
+        return map(self._entries, range(self.n_classes))
+
+    def _sums(self, *parts: _Entries) -> NDArray[Any]:
         """Sum counts by pair of sources, shape (m, m)."""
         m = self.n_sources
-        sums = np.bincount(entries.source * m + entries.other, entries.times, m * m)  # exact below 2**53
-        return sums.astype(self.matrix.dtype, copy=False).reshape(m, m)
+        sums = np.zeros(m * m, self.matrix.dtype)
+        for part in parts:
+            np.add.at(sums, part.source * m + part.other, part.times)
+        return sums.reshape(m, m)
 
     def compare(self) -> PairAgreement:
-        m, n_classes, every = self.n_sources, self.n_classes, self._entries()
-        source, vote, other, other_vote, times = every.where((every.source < every.other) & (every.times > 0))
-        pair, is_met, number = source * m + other, np.zeros(m * m, np.bool_), np.empty(m * m, np.int32)
-        is_met[pair] = True
+        m, is_met = self.n_sources, np.zeros(self.n_sources**2, np.bool_)
+        for source, other, _, times in self._classes():
+            is_met[(source * m + other)[(source < other) & (times > 0)]] = True
         met = np.flatnonzero(is_met)
-        number[met] = np.arange(len(met))
-        at, shape = number[pair], (n_classes, len(met))
-        votes = [
-            np.bincount(each * len(met) + at, times, n_classes * len(met)).reshape(shape)
-            for each in (vote, other_vote)
-        ]
-        agreement = np.bincount(at, np.where(vote == other_vote, times, 0), len(met))
-        return PairAgreement.of(met // m, met % m, np.stack(votes), np.asarray(agreement, np.float64))
+        number, agreement = np.full(m * m, len(met), np.int32), np.zeros(len(met) + 1)
+        number[met] = np.arange(len(met))  # the other pairs have the last number
+        for k, (source, other, vote, times) in enumerate(self._classes()):
+            at, same = number[source * m + other], vote == k
+            agreement += np.bincount(at[same], times[same], len(agreement))
+        votes = (self._votes_on(number, len(met), entries) for entries in self._classes())
+        return PairAgreement.of(met // m, met % m, votes, agreement[:-1])
+
+    def _votes_on(self, number: NDArray[np.int32], n_pairs: int, entries: _Entries) -> Array:
+        """Sum counts by the number of their pair, as it is and turned around, shape (2, n_pairs)."""
+        source, other, _, times = entries
+        order = source * self.n_sources + other, other * self.n_sources + source
+        return np.stack([np.bincount(number[pair], times, n_pairs + 1)[:-1] for pair in order])
 
     def others_votes(self) -> Array:
         m, k, matrix = self.n_sources, self.n_classes, self.matrix
@@ -344,19 +357,17 @@ class SparsePairs:
         return VotesByClass(others)
 
     def votes_met(self, factors: Array | None = None, shared: Array | None = None) -> tuple[Array, Array]:
-        source, vote, other, other_vote, times = self._entries()
-        counts = np.where(source == other, 0.0, times)
-        if factors is not None:
-            counts *= factors[other]
-        if shared is not None:
-            counts *= 1 - shared.ravel().take(source * self.n_sources + other)
-        sides, met = (self._row_sums(each) for each in (np.where(vote == other_vote, counts, 0.0), counts))
+        m = self.n_sources
+        sides, met = np.zeros((2, m, self.n_classes))
+        for k, (source, other, vote, times) in enumerate(self._classes()):
+            counts = np.where(source == other, 0.0, times)
+            if factors is not None:
+                counts *= factors[other]
+            if shared is not None:
+                counts *= 1 - shared.ravel().take(source * m + other)
+            met[:, k] = np.bincount(source, counts, m)
+            sides[:, k] = np.bincount(source, np.where(vote == k, counts, 0.0), m)
         return sides, met
-
-    def _row_sums(self, counts: Array) -> Array:
-        """Sum counts in place of those of the matrix by source and vote, shape (m, K)."""
-        matrix = csr_array((counts, self.matrix.indices, self.matrix.indptr), shape=self.matrix.shape)
-        return np.asarray(matrix.sum(axis=1).reshape(self.n_classes, -1).T)
 
     def lowest(self, n_items: float) -> float:
         # A missing vote next to a vote cannot be negative if no pair exceeds the votes of its sources.

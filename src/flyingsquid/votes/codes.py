@@ -464,12 +464,17 @@ class OneHot:
         # Two votes on an item add to the sum of their pair, or to the last sum if it is not listed.
         number = np.full(m * m, len(first), np.int32)
         number[first * m + second] = number[second * m + first] = np.arange(len(first))
-        source, sums = cells.indices % m, np.zeros((len(first) + 1, weights.shape[1]))
-        for items, n_pairs, one, other in _pairs_of_entries(cells.indptr):
-            pair = number.take(source[one].astype(np.intp) * m + source[other])
-            ends = np.concatenate([[0], np.cumsum(n_pairs)])
-            sums += csc_array((np.ones(len(pair)), pair, ends), (len(sums), len(n_pairs))) @ weights[items]
-        yield from sums[:-1].T
+        source = cells.indices % m
+        for start in range(
+            0, weights.shape[1], FEW_CLASSES
+        ):  # sums of many classes would not fit into memory
+            part = weights[:, start : start + FEW_CLASSES]
+            sums = np.zeros((len(first) + 1, part.shape[1]))
+            for items, n_pairs, one, other in _pairs_of_entries(cells.indptr):
+                pair = number.take(source[one].astype(np.intp) * m + source[other])
+                ends = np.concatenate([[0], np.cumsum(n_pairs)])
+                sums += csc_array((np.ones(len(pair)), pair, ends), (len(sums), len(n_pairs))) @ part[items]
+            yield from sums[:-1].T
 
     def features(self, sources: NDArray[np.intp]) -> VoteFeatures:
         """Return the votes of some sources as features."""
