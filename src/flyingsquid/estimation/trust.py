@@ -125,7 +125,7 @@ def trust_in_tables(
     if n_tested:
         n_met, predicted, variance = np.full((3, len(first)), 1e-300)
         for n_shared, of_class in zip(met(first, second), tables.tables.transpose(1, 2, 0), strict=True):
-            rate = np.einsum("vp,vp->p", of_class.take(first, axis=1), of_class.take(second, axis=1))
+            rate = (of_class.T @ of_class)[first, second]
             n_met += n_shared
             predicted += n_shared * rate
             variance += n_shared * rate * (1 - rate)
