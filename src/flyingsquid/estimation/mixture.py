@@ -230,6 +230,8 @@ def fit_mixture(
         tables, abstention, against = _fit_tables(moments, weights, PairEM(moments, weights, shared, balance))
         met = partial(shares_of_pairs, tables)
     if tables is not None and pairs is not None:
+        # As files store them, so that a loaded model gives the same labels to the last bit.
+        tables = tables._replace(tables=np.ascontiguousarray(tables.tables))
         term = tables.term(weights, abstention)
         most = MOST_FROM_PAIRS if em is None else 1.0
         trust = trust_in_tables(tested, pairs, tables, met, weights, dependence, against, most=most)
@@ -319,7 +321,7 @@ def _mix(
         else:
             em = em if is_firm else replace(em, weights=weights)
             tables = em.anchored()
-            anchored = tables.term(weights)
+            anchored = tables._replace(tables=np.ascontiguousarray(tables.tables)).term(weights)
             if balance is None:
                 anchored_share *= _supported(em, tables, dependence)
     return Mixture(
