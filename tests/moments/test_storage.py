@@ -150,6 +150,7 @@ MOMENTS: dict[str, Callable[[fs.Votes], Any]] = {
     "table": lambda v: [counts(v).table(i, j) for i, j in ((0, 1), (5, 2), (3, 3))],
     "joint_counts": lambda v: counts(v).joint_counts([4, 0], [1, 2, 5]),
     "by_own_vote": lambda v: [counts(v).by_own_vote(k) for k in range(4)],
+    "by_vote": lambda v: counts(v).by_vote(np.array([2, 0])),
     "overlap": lambda v: counts(v).overlap(),
     "agreement": lambda v: counts(v).agreement(),
     "compare_pairs": lambda v: counts(v).compare_pairs(),

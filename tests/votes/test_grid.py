@@ -28,7 +28,10 @@ def test_sums_are_those_of_the_rows(m, n_classes):
         np.testing.assert_allclose(grid.logistic(odds, 0.3), rows.logistic(odds, 0.3), rtol=1e-9, atol=1e-100)
     np.testing.assert_allclose(grid.vote_sums(one), rows.vote_sums(one), atol=1e-12)
     np.testing.assert_allclose(grid.vote_sums(several), rows.vote_sums(several), atol=1e-12)
-    np.testing.assert_allclose([*grid.co_votes(several)], [*rows.co_votes(several)], atol=1e-12)
+    pairs = np.triu_indices(m, 1)
+    np.testing.assert_allclose(
+        [*grid.co_votes(several, *pairs)], [*rows.co_votes(several, *pairs)], atol=1e-12
+    )
     np.testing.assert_array_equal(grid[1:].matrix.toarray(), rows.matrix[1:].toarray())
 
 
@@ -63,7 +66,24 @@ def test_dense_products_give_the_same_sums():
     weights, values = rng.normal(size=16), rng.random((5_000, 2))
     np.testing.assert_allclose(repeated @ weights, once @ weights, atol=1e-12)
     np.testing.assert_allclose(repeated.vote_sums(values), once.vote_sums(values), rtol=1e-12)
-    np.testing.assert_allclose([*repeated.co_votes(values)], [*once.co_votes(values)], rtol=1e-12)
+    pairs = np.triu_indices(8, 1)
+    np.testing.assert_allclose(
+        [*repeated.co_votes(values, *pairs)], [*once.co_votes(values, *pairs)], rtol=1e-12
+    )
+
+
+@pytest.mark.parametrize("chunk", [1, 1_000, 1 << 20])
+def test_pairs_of_sparse_votes_are_summed_like_those_of_dense_ones(monkeypatch, chunk):
+    monkeypatch.setattr("flyingsquid.votes.codes._CHUNK_CELLS", chunk)
+    rng = np.random.default_rng(0)
+    votes = rng.integers(0, 3, (600, 60))
+    codes = np.where(rng.random((600, 60)) < 0.05, votes, -1)
+    weights = rng.random((600, 2))
+    first, second = (each[::3] for each in np.triu_indices(60, 1))
+    sums = [*OneHot.of(codes, 3).co_votes(weights, first, second)]
+    voted = (codes >= 0).astype(float)
+    expected = [((voted * each[:, None]).T @ voted)[first, second] for each in weights.T]
+    np.testing.assert_allclose(sums, expected, rtol=1e-12)
 
 
 def test_sums_do_not_depend_on_the_layout_of_the_codes():

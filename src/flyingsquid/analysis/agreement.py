@@ -105,7 +105,7 @@ def agreement(votes: Any, *, model: Any = None) -> Agreement:
         raise OptionError(
             "`votes` must be counts of all pairs; got counts for a graph of several tasks. Pass the votes."
         )
-    overlap, alike, by_chance, *_ = moments.compare_pairs()
+    overlap, alike, by_chance = _compared(moments)
     names = moments.source_names
     copies = names_in_groups(names, near_copies(moments))
     share = np.divide(alike, overlap, out=np.full_like(overlap, np.nan), where=overlap > 0)
@@ -210,7 +210,7 @@ def _correlation(parts: Array) -> Array:
 
 def _among_shared(moments: Moments) -> Array:
     """Return covariances and both variances on common items, summed over votes, shape (3, m, m)."""
-    overlap, alike, by_chance, *_ = moments.compare_pairs()
+    overlap, alike, by_chance = _compared(moments)
     # Σᵥ Var(1{i votes v}) among the items that j votes on too is 1 - Σᵥ P(v)².
     spread = overlap - np.divide(_squares(moments), overlap, out=np.zeros_like(overlap), where=overlap > 0)
     return np.stack([np.where(overlap > 0, alike - by_chance * overlap, 0.0), spread, spread.T])
@@ -218,12 +218,21 @@ def _among_shared(moments: Moments) -> Array:
 
 def _among_all(moments: Moments) -> Array:
     """Return the same statistics on all items, with abstaining as an additional vote."""
-    overlap, alike, *_ = moments.compare_pairs()
+    overlap, alike, _ = _compared(moments)
     cast, n = _cast(moments), float(moments.n_items)
     voted = cast.sum(axis=1)
     covariance = alike + overlap - (cast @ cast.T + np.outer(voted, voted)) / n
     spread = 2 * voted - ((cast**2).sum(axis=1) + voted**2) / n
     return np.stack([covariance, *np.broadcast_arrays(spread[:, None], spread)])
+
+
+def _compared(moments: Moments) -> tuple[Array, Array, Array]:
+    """Return shared items, equal votes, and the share of equal votes by chance, shape (m, m) each."""
+    pairs, cast = moments.compare_pairs(), _cast(moments)
+    share = cast / np.maximum(cast.sum(axis=1, keepdims=True), 1e-300)
+    by_chance = np.diag((share**2).sum(axis=1))
+    by_chance[pairs.first, pairs.second] = by_chance[pairs.second, pairs.first] = pairs.chance
+    return moments.overlap().astype(np.float64), moments.agreement().astype(np.float64), by_chance
 
 
 def _cast(moments: Moments) -> Array:

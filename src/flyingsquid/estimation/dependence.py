@@ -103,7 +103,7 @@ def find_dependence(moments: Moments, pairs: PairAgreement | None = None) -> Dep
     shared = np.zeros((m, m))
     pairs = moments.compare_pairs() if pairs is None else pairs
     n_pairs, second_factor, contradiction = 0, 0.0, 0.0
-    compared = _compare(pairs)
+    compared = _compare(pairs, m)
     if compared.is_enough:
         at, correlation, _, precision = compared
         excess, is_dependent = _outliers(correlation, precision)
@@ -143,22 +143,22 @@ class _Compared(NamedTuple):
         return len(self.at) >= _FEWEST_SOURCES and n_pairs >= _FEWEST_PAIRS
 
 
-def _compare(pairs: PairAgreement) -> _Compared:
-    mask = (pairs.overlap >= _SHARED_ITEMS) & (pairs.unusual >= _UNUSUAL_VOTES)
-    mask &= mask.T
-    np.fill_diagonal(mask, False)
+def _compare(pairs: PairAgreement, m: int) -> _Compared:
+    kept = (pairs.overlap >= _SHARED_ITEMS) & (pairs.unusual >= _UNUSUAL_VOTES).all(axis=0)
+    first, second = pairs.first[kept], pairs.second[kept]
+    overlap, chance = pairs.overlap[kept], pairs.chance[kept]
     # Workers of a crowd mostly share few items; the cost is quadratic in the remaining ones.
-    at = np.flatnonzero(mask.any(axis=1))
-    of = np.ix_(at, at)
-    mask, (overlap, agreement, chance, _, spread) = mask[of], (each[of] for each in pairs)
-    beyond = np.divide(agreement, overlap, out=np.zeros_like(overlap), where=mask) - chance
-    scale = np.sqrt(spread * spread.T)
-    return _Compared(
-        at,
-        np.divide(beyond, scale, out=np.zeros_like(beyond), where=mask),
-        np.divide(beyond, 1 - chance, out=np.full_like(beyond, np.inf), where=mask),
-        np.where(mask, overlap, 0.0),
-    )
+    is_compared = np.zeros(m, np.bool_)
+    is_compared[first] = is_compared[second] = True
+    at = np.flatnonzero(is_compared)
+    place = np.cumsum(is_compared) - 1
+    beyond = pairs.agreement[kept] / overlap - chance
+    scale = np.sqrt(pairs.spread[0, kept] * pairs.spread[1, kept])
+    i, j = place[first], place[second]
+    correlation, kappa, precision = filled = np.zeros((3, len(at), len(at)))
+    kappa[:] = np.inf
+    filled[:, i, j] = filled[:, j, i] = beyond / scale, beyond / (1 - chance), overlap
+    return _Compared(at, correlation, kappa, precision)
 
 
 def pair_correlations(moments: Moments) -> tuple[NDArray[np.intp], Array, Array] | None:
@@ -169,7 +169,7 @@ def pair_correlations(moments: Moments) -> tuple[NDArray[np.intp], Array, Array]
     """
     if moments.n_sources > MOST_SOURCES:
         return None
-    found = _compare(moments.compare_pairs())
+    found = _compare(moments.compare_pairs(), moments.n_sources)
     return (found.at, found.correlation, found.precision) if found.is_enough else None
 
 
@@ -307,15 +307,14 @@ def near_copies(moments: Moments) -> NDArray[np.intp]:
     if moments.n_sources > MOST_SOURCES:
         return np.arange(moments.n_sources)
     pairs = moments.compare_pairs()
-    return _group_copies(moments, pairs, _compare(pairs))
+    return _group_copies(moments, pairs, _compare(pairs, moments.n_sources))
 
 
 def _group_copies(moments: Moments, pairs: PairAgreement, compared: _Compared) -> NDArray[np.intp]:
-    alike = _same_items(pairs.overlap, np.asarray(moments.vote_counts, np.float64), moments.n_items)
+    alike = [_same_items(pairs, np.asarray(moments.vote_counts, np.float64), moments.n_items)]
     if len(compared.at):
-        alike[np.ix_(compared.at, compared.at)] |= _kappa_unexplained(compared) >= _UNEXPLAINED
-    np.fill_diagonal(alike, False)
-    return components(np.argwhere(alike), len(alike))
+        alike.append(compared.at[np.argwhere(_kappa_unexplained(compared) >= _UNEXPLAINED)])
+    return components(np.concatenate(alike), moments.n_sources)
 
 
 def _kappa_unexplained(compared: _Compared) -> Array:
@@ -346,12 +345,12 @@ def row_quantiles(values: Array, quantile: Array | float) -> Array:
     return np.asarray(below + (at - low) * (flat[first + np.minimum(low + 1, last)] - below))
 
 
-def _same_items(overlap: Array, cast: Array, n_items: float) -> NDArray[np.bool_]:
-    """Return pairs of sources that vote for the same single class on the same items, shape (m, m)."""
-    voted, best, same = cast.sum(axis=1), cast.argmax(axis=1), np.zeros(overlap.shape, np.bool_)
+def _same_items(pairs: PairAgreement, cast: Array, n_items: float) -> NDArray[np.intp]:
+    """Return pairs of sources that vote for the same single class on the same items, shape (pairs, 2)."""
+    voted, best = cast.sum(axis=1), cast.argmax(axis=1)
     one_sided = (cast.max(axis=1) == voted) & (voted >= _SHARED_ITEMS) & (voted < _ALWAYS * n_items)
-    at = np.flatnonzero(one_sided)
-    both, best = overlap[np.ix_(at, at)], best[at]
-    either = voted[at, None] + voted[at] - both
-    same[np.ix_(at, at)] = (best[:, None] == best) & (both >= _SAME_ITEMS * np.maximum(either, 1.0))
-    return same
+    first, second = pairs.first, pairs.second
+    either = voted[first] + voted[second] - pairs.overlap
+    same = one_sided[first] & one_sided[second] & (best[first] == best[second])
+    same &= pairs.overlap >= _SAME_ITEMS * np.maximum(either, 1.0)
+    return np.stack([first[same], second[same]], axis=1)

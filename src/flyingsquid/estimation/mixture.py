@@ -7,9 +7,8 @@ threshold, so a small change of the votes changes the labels little.
 
 from __future__ import annotations
 
-from collections.abc import Iterable
 from dataclasses import dataclass, replace
-from functools import cached_property
+from functools import cached_property, partial
 from typing import NamedTuple
 
 import numpy as np
@@ -36,6 +35,7 @@ from flyingsquid.estimation.tied_em import (
 )
 from flyingsquid.estimation.trust import (
     MOST_FROM_PAIRS,
+    SumsOfPairs,
     Trust,
     evidence_against_abstention,
     p_value_of_chance,
@@ -219,7 +219,7 @@ def fit_mixture(
     pairs = tested.compare_pairs() if m <= MOST_SOURCES else None
     dependence = find_dependence(tested, pairs)
     shared = dependence.shared
-    weights = vote_weights(moments, shared)
+    weights = vote_weights(moments, shared, pairs if complete is None else None)
     if complete is not None:
         weights = _with_complete(weights, complete, shared)
     em = None if rows is None else RowEM(rows, weights, balance)
@@ -231,11 +231,13 @@ def fit_mixture(
         by_tables = em.posterior(tables, abstention)
         compared = em.rows if complete is None else complete.rows
         labels = by_tables if complete is None else replace(em, rows=compared).posterior(tables, abstention)
-        met: Iterable[Array] = compared.cast.co_votes(compared.counts[:, None] * labels)
+        met: SumsOfPairs = partial(compared.cast.co_votes, compared.counts[:, None] * labels)
     elif m**2 * n_classes**3 <= MOST_PAIR_CELLS:
         tables, abstention, against = _fit_tables(moments, weights, PairEM(moments, weights, shared, balance))
-        met = shares_of_pairs(tables)
+        met = partial(shares_of_pairs, tables)
     if tables is not None and pairs is not None:
+        # As files store them, so that a loaded model gives the same labels to the last bit.
+        tables = tables._replace(tables=np.ascontiguousarray(tables.tables))
         term = tables.term(weights, abstention)
         most = MOST_FROM_PAIRS if em is None else 1.0
         trust = trust_in_tables(tested, pairs, tables, met, weights, dependence, against, most=most)
@@ -312,7 +314,7 @@ def _mix(
     """Mix the tables with weighted votes, which discount dependent pairs by the trust in the tables."""
     shared, scaled = dependence.shared, dependence.scaled(trust.share)
     is_firm = shared is None or scaled is None or np.array_equal(scaled, shared)
-    weights = firm if is_firm else vote_weights(moments, scaled)
+    weights = firm if is_firm else vote_weights(moments, scaled, pairs if complete is None else None)
     if complete is not None and not is_firm:
         weights = _with_complete(weights, complete, scaled)
     anchored, anchored_share = None, 0.0
@@ -325,7 +327,7 @@ def _mix(
         else:
             em = em if is_firm else replace(em, weights=weights)
             tables = em.anchored()
-            anchored = tables.term(weights)
+            anchored = tables._replace(tables=np.ascontiguousarray(tables.tables)).term(weights)
             if balance is None:
                 anchored_share *= _supported(em, tables, dependence)
     return Mixture(

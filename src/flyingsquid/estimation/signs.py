@@ -113,8 +113,10 @@ def _join_groups(
     signs: Array, group: NDArray[np.intp], agreement: Array, overlap: Array, n_items: float
 ) -> tuple[Array, NDArray[np.intp]]:
     """Join groups, strongest evidence first, while the evidence between them is significant."""
-    signs, group = signs.copy(), group.copy()
     n_groups = int(group.max()) + 1
+    if n_groups == 1:
+        return signs, group
+    signs, group = signs.copy(), group.copy()
     member = (group[:, None] == np.arange(n_groups)).astype(np.float64)
     signed = member * signs[:, None]
     agree, meet = signed.T @ agreement @ signed, member.T @ overlap @ member

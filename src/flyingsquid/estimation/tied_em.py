@@ -124,8 +124,8 @@ class Tables(NamedTuple):
     coverage: Array | None = None
 
     def flat(self) -> Array:
-        """Return all parameters in one array."""
-        parts = [self.tables.ravel(), self.balance]
+        """Return all parameters in one array, in the order of the tables in memory."""
+        parts = [self.tables.transpose(1, 2, 0).ravel(), self.balance]
         return np.concatenate(parts if self.coverage is None else [*parts, self.coverage.ravel()])
 
     def term(self, weights: VoteWeights, abstention: float = 0.0) -> TableTerm:
@@ -143,19 +143,22 @@ class Tables(NamedTuple):
 
 
 def tied_tables(expected: Array, row_votes: float) -> Array:
-    """Return tables from expected counts of votes, both shape (m, K, K) with axes source, truth, vote."""
-    m, n_classes, _ = expected.shape
+    """Return tables from expected counts of votes, both shape (m, K, K) with axes source, truth, vote.
+
+    The sources are last in memory, so that sums over classes add long rows instead of summing short ones.
+    """
+    counts = np.ascontiguousarray(expected.transpose(1, 2, 0))
+    n_classes, _, m = counts.shape
     diagonal = slice(None, None, n_classes + 1)
-    each = np.ones(n_classes)  # for few classes, products are faster than sums
-    right, by_truth = expected.reshape(m, -1)[:, diagonal], expected @ each
-    hits, cast = right @ each, by_truth @ each
+    right, by_truth = counts.reshape(-1, m)[diagonal], counts.sum(axis=1)
+    hits, cast = right.sum(axis=0), by_truth.sum(axis=0)
     average = (hits.sum() + SOURCE_VOTES * _AVERAGE) / (cast.sum() + SOURCE_VOTES)
     own = (hits + SOURCE_VOTES * average) / (cast + SOURCE_VOTES)
-    own = np.minimum(np.maximum(own, _WORST), _BEST)[:, None]
-    tables = np.add(expected, row_votes * ((1 - own) / (n_classes - 1))[:, :, None], order="C")
-    tables.reshape(m, -1)[:, diagonal] = right + row_votes * own
-    tables /= by_truth[:, :, None] + row_votes
-    return tables
+    own = np.minimum(np.maximum(own, _WORST), _BEST)
+    tables = counts + row_votes * ((1 - own) / (n_classes - 1))
+    tables.reshape(-1, m)[diagonal] = right + row_votes * own
+    tables /= (by_truth + row_votes)[:, None]
+    return tables.transpose(2, 0, 1)
 
 
 def _balance_of(mass: Array) -> Array:
@@ -368,27 +371,28 @@ class PairEM:
         else:
             counts = moments.pair_counts * self._counted
         met = counts.sum(axis=(1, 3)).T  # of each source, votes of each kind on items with another's vote
-        scale = np.divide(cast, met, out=np.zeros_like(cast), where=met > 0)
-        n_votes = len(counts)
+        scale = np.divide(cast, met, out=np.zeros_like(cast), where=met > 0).T.ravel()
+        n_votes, items = len(counts), cast.sum() / m
         of_pairs = counts.transpose(0, 2, 1, 3).reshape(n_votes * m, n_votes * m)
 
         def step(now: Tables) -> Tables:
-            likelihood = now.tables
+            by_vote = now.tables.transpose(1, 2, 0)  # P(vote | Y = y), axes truth, vote, source
             if abstention:
-                coverage = np.tile(overall[:, None], n_classes) if now.coverage is None else now.coverage
-                voting, silent = (each[:, :, None] ** abstention for each in (coverage, 1 - coverage))
-                likelihood = np.concatenate([likelihood * voting, silent], axis=2)
-            by_vote = likelihood.transpose(1, 2, 0).reshape(n_classes, n_votes * m)  # P(vote | Y = y)
+                coverage = np.tile(overall, (n_classes, 1)) if now.coverage is None else now.coverage.T
+                voting, silent = (each[:, None] ** abstention for each in (coverage, 1 - coverage))
+                by_vote = np.concatenate([by_vote * voting, silent], axis=1)
+            by_vote = by_vote.reshape(n_classes, n_votes * m)
             joint = now.balance[:, None] * by_vote
             ratio = of_pairs / np.maximum(joint.T @ by_vote, 1e-300)
-            answers = (joint * (by_vote @ ratio.T)).reshape(n_classes, n_votes, m).transpose(2, 0, 1)
-            answers = answers * scale[:, None, :]
-            mass = answers.sum(axis=(0, 2))
-            votes, items = answers[:, :, :n_classes], cast.sum() / m
+            answers = joint * (by_vote @ ratio.T)
+            answers *= scale
+            mass = answers.sum(axis=1)
+            answers = answers.reshape(n_classes, n_votes, m)
+            votes = answers[:, :n_classes]
             return Tables(
-                tied_tables(votes, ROW_VOTES),
+                tied_tables(votes.transpose(2, 0, 1), ROW_VOTES),
                 _balance_of(items * mass / max(mass.sum(), 1e-9)) if balance is None else balance,
-                _coverage_by_class(votes.sum(axis=2), answers.sum(axis=2)) if abstention else None,
+                _coverage_by_class(votes.sum(axis=1).T, answers.sum(axis=1).T) if abstention else None,
             )
 
         return step
@@ -422,7 +426,9 @@ def converge(step: Pass, now: Tables) -> Tables:
         start, *later = np.log(values)
         change = later[0] - start
         curve = later[1] - later[0] - change
-        length = min(max(float(np.sqrt(change @ change / max(curve @ curve, 1e-24))), 1.0), _LONGEST_STEP)
+        # A dot product would wait for a second thread, long on a busy machine.
+        squares = [float((each * each).sum()) for each in (change, curve)]
+        length = min(max(float(np.sqrt(squares[0] / max(squares[1], 1e-24))), 1.0), _LONGEST_STEP)
         jump = np.exp((start + 2 * length * change + length**2 * curve).clip(_LEAST_LOG, 0.0))
         now = step(_normalized(jump, now))
     return now
@@ -431,8 +437,9 @@ def converge(step: Pass, now: Tables) -> Tables:
 def _normalized(values: Array, like: Tables) -> Tables:
     m, n_classes = like.tables.shape[:2]
     cells = like.tables.size
-    tables, balance = values[:cells].reshape(m, n_classes, n_classes), values[cells : cells + n_classes]
+    tables, balance = values[:cells].reshape(n_classes, n_classes, m), values[cells : cells + n_classes]
     coverage = None
     if like.coverage is not None:
         coverage = np.clip(values[cells + n_classes :].reshape(m, n_classes), None, 1 - _LEAST_COVERAGE)
-    return Tables(tables / tables.sum(axis=2, keepdims=True), balance / balance.sum(), coverage)
+    tables /= tables.sum(axis=1, keepdims=True)
+    return Tables(tables.transpose(2, 0, 1), balance / balance.sum(), coverage)

@@ -10,6 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass, replace
+from typing import TypeAlias
 
 import numpy as np
 from numpy.typing import NDArray
@@ -70,17 +71,22 @@ class Trust:
     n_tested: int = 0
 
 
-def shares_of_pairs(tables: Tables) -> Array:
-    """Return P(Y = y | two sources vote) by tables, up to a factor for each pair, shape (K, m, m)."""
-    coverage = np.ones(tables.tables.shape[:2]) if tables.coverage is None else tables.coverage
-    return np.einsum("y,iy,jy->yij", tables.balance, coverage, coverage)
+SumsOfPairs: TypeAlias = Callable[[NDArray[np.intp], NDArray[np.intp]], Iterable[Array]]
+"""Function of the first and the second source of p pairs that returns one array of shape (p,) per class."""
+
+
+def shares_of_pairs(tables: Tables, first: NDArray[np.intp], second: NDArray[np.intp]) -> Array:
+    """Return P(Y = y | two sources vote) by tables, up to a factor for each of p pairs, shape (K, p)."""
+    if tables.coverage is None:
+        return np.repeat(tables.balance[:, None], len(first), axis=1)
+    return np.asarray(tables.balance[:, None] * (tables.coverage[first] * tables.coverage[second]).T)
 
 
 def trust_in_tables(
     moments: Moments,
     pairs: PairAgreement,
     tables: Tables,
-    met: Iterable[Array],
+    met: SumsOfPairs,
     weights: VoteWeights,
     dependence: Dependence,
     abstained: float | None,
@@ -95,8 +101,8 @@ def trust_in_tables(
     pairs : PairAgreement
         ``moments.compare_pairs()``.
     tables : Tables
-    met : arrays of shape (m, m), one per class
-        Number of items of the class that two sources vote on, up to a factor for each pair.
+    met : SumsOfPairs
+        Number of items of each class that both sources of a pair vote on, up to a factor for each pair.
     weights : VoteWeights
     dependence : Dependence
     abstained : float or None
@@ -106,31 +112,32 @@ def trust_in_tables(
         Highest trust.
     """
     several, cast = ~weights.one_sided, np.asarray(moments.vote_counts).sum(axis=1)
-    first, second = np.nonzero(np.triu(pairs.overlap >= 1, 1))
-    tested = several[first] & several[second]
+    shares_items = pairs.overlap >= 1
+    tested = shares_items & several[pairs.first] & several[pairs.second]
     if dependence.shared is not None:
-        tested &= dependence.shared[first, second] == 0
-    upper = first[tested], second[tested]
-    n_tested = max(len(upper[0]) - len(np.unique(upper)), 0)
+        tested &= dependence.shared[pairs.first, pairs.second] == 0
+    first, second = pairs.first[tested], pairs.second[tested]
+    n_tested = max(len(first) - int(np.count_nonzero(np.bincount(np.concatenate([first, second])))), 0)
     voting = several & (cast > 0)
     n_voting = int(voting.sum())
     n_pairs = n_voting * (n_voting - 1) / 2
     found, against = Trust(0.0), None
     # Sources that never vote together were given different items, which says nothing about the classes: with
     # trust from such abstentions, four workers of crowd_rte were 11 points below majority vote.
-    if np.count_nonzero(voting[first] & voting[second]) == n_pairs and (cast[voting] >= 1).all():
+    n_voting_pairs = np.count_nonzero(shares_items & voting[pairs.first] & voting[pairs.second])
+    if n_voting_pairs == n_pairs and (cast[voting] >= 1).all():
         against = abstained
     if n_tested:
-        n_met, predicted, variance = np.full((3, len(upper[0])), 1e-300)
-        for items, of_class in zip(met, tables.tables.transpose(1, 0, 2), strict=True):
-            n_shared, rate = items[upper], (of_class @ of_class.T)[upper]
+        n_met, predicted, variance = np.full((3, len(first)), 1e-300)
+        for n_shared, of_class in zip(met(first, second), tables.tables.transpose(1, 2, 0), strict=True):
+            rate = (of_class.T @ of_class)[first, second]
             n_met += n_shared
             predicted += n_shared * rate
             variance += n_shared * rate * (1 - rate)
         # Relative to the items of `met`, which may be a sample of all.
-        overlap = pairs.overlap[upper]
+        overlap = pairs.overlap[tested]
         predicted, variance = predicted * overlap / n_met, variance * overlap / n_met
-        residual = pairs.agreement[upper] - predicted
+        residual = pairs.agreement[tested] - predicted
         spread = np.maximum(variance, 0.25)
         # The largest possible additional agreement.
         spare = np.maximum(overlap - predicted, 0.05 * overlap)
@@ -138,7 +145,7 @@ def trust_in_tables(
         misfit = float((residual**2 / spread).sum() / n_tested)
         error = float(np.sqrt(spread.sum()) / spare.sum())
         precision, per_item = float(np.mean(spare**2 / spread)), votes_per_item(moments, weights)
-        chance = pairs.chance[upper] * overlap
+        chance = pairs.chance[tested] * overlap
         room = np.maximum(overlap - chance, 1e-9)
         beyond = np.sqrt(((predicted - chance) ** 2 / room).sum() / room.sum())
         scale = float(np.clip(beyond, _LEAST_AGREEMENT, _CLEAR_AGREEMENT) / _CLEAR_AGREEMENT)
@@ -156,7 +163,7 @@ def trust_in_tables(
 def share_determined(pairs: PairAgreement, weights: VoteWeights) -> float:
     """Return how far pairs of votes on the same items determine the parameters, in [0, 1]."""
     several = ~weights.one_sided
-    n_pairs = np.triu(pairs.overlap * np.outer(several, several), 1).sum()
+    n_pairs = pairs.overlap[several[pairs.first] & several[pairs.second]].sum()
     return float(n_pairs / (n_pairs + _PAIRS))
 
 
@@ -197,8 +204,7 @@ def evidence_against_abstention(moments: Moments, weights: VoteWeights) -> Calla
     tested = (at[:, None] != others) & (of_vote * n_items > _UNUSUAL_VOTES)
     if len(others) < _FEWEST_SOURCES or not tested.any():
         return None
-    by_vote = (moments.by_own_vote(v).T[np.ix_(at, others)] for v in range(moments.n_classes))
-    seen = np.stack(list(by_vote)) / n_items  # i votes and j votes v: (v, i, j)
+    seen = moments.by_vote(at)[:, :, others] / n_items  # i votes and j votes v: (v, i, j)
     scale = np.sqrt((coverage * (1 - coverage))[at][:, None] * of_vote)
 
     def evidence(tables: Tables) -> float:
@@ -230,10 +236,11 @@ def p_value_of_chance(moments: Moments) -> float:
     pairs = moments.compare_pairs()
     cast = np.asarray(moments.vote_counts, np.float64)
     share = cast / np.maximum(cast.sum(axis=1, keepdims=True), 1e-12)
-    by_chance, cubes = share @ share.T, share**2 @ share.T
+    first, second = share[pairs.first], share[pairs.second]
+    by_chance, cubes = (first * second).sum(axis=1), (first * second * (first + second)).sum(axis=1)
     # Variance of the agreement beyond chance of two sources that guess (Fleiss, Cohen and Everitt 1969).
-    variance = pairs.overlap * np.maximum(by_chance + by_chance**2 - cubes - cubes.T, 0.0)
-    compared = np.triu((variance > 1e-9) & (pairs.spread * pairs.spread.T > 0), 1)
+    variance = pairs.overlap * np.maximum(by_chance + by_chance**2 - cubes, 0.0)
+    compared = (variance > 1e-9) & (pairs.spread > 0).all(axis=0)
     if not compared.any():
         return 0.0
     beyond, variance = (pairs.agreement - pairs.chance * pairs.overlap)[compared], variance[compared]

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from flyingsquid.moments import Moments
+from flyingsquid.moments import Moments, PairAgreement
 
 Array = NDArray[np.float64]
 # A source counts as average until it has this many votes.
@@ -44,7 +44,7 @@ class VoteWeights:
     discounts: Array
 
 
-def vote_weights(moments: Moments, shared: Array | None) -> VoteWeights:
+def vote_weights(moments: Moments, shared: Array | None, pairs: PairAgreement | None = None) -> VoteWeights:
     """Weight every vote of every source.
 
     Parameters
@@ -53,6 +53,8 @@ def vote_weights(moments: Moments, shared: Array | None) -> VoteWeights:
     shared : array of shape (m, m) or None
         Share of the evidence of two sources that they have in common; see
         :class:`~flyingsquid.estimation.dependence.Dependence`. None if all are independent.
+    pairs : PairAgreement, optional
+        ``moments.compare_pairs()``, if it has been computed already.
 
     Examples
     --------
@@ -69,8 +71,10 @@ def vote_weights(moments: Moments, shared: Array | None) -> VoteWeights:
     if shared is not None and shared.any():
         # Together, g sources that share r count as g / (1 + (g - 1) r) votes, on items that all vote on. Less
         # evidence for a source alone on its items would make EM underestimate its accuracy.
-        both = moments.overlap() / np.maximum(cast.sum(axis=1), 1e-300)[:, None]
-        counts = 1 / (1 + (shared * both).sum(axis=1))
+        first, second, overlap, *_ = moments.compare_pairs() if pairs is None else pairs
+        twice = shared[first, second] * overlap
+        both = sum(np.bincount(each, twice, len(cast)) for each in (first, second))
+        counts = 1 / (1 + both / np.maximum(cast.sum(axis=1), 1e-300))
         sides, met = moments.votes_met(counts, shared)
     else:
         counts = np.ones(len(cast))

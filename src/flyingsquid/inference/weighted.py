@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
+from typing import Literal
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy.special import expit
 
 from flyingsquid.votes.codes import FEW_CLASSES, Codes, OneHot
 from flyingsquid.votes.grid import PatternGrid
@@ -15,6 +15,9 @@ from flyingsquid.votes.tallies import class_sums, has_votes
 Array = NDArray[np.float64]
 LEAST_PRIOR = 1e-300
 """Probabilities before any vote are kept above this, where their logarithm is finite."""
+# Arrays (n, K) of few classes are stored class by class, because NumPy is several times as fast on a few long
+# columns as on many short rows.
+_BY_CLASS: Literal["F"] = "F"
 EVEN_VOTE = 1.0
 """One vote, spread over the classes evenly or by a given class balance, joins the votes on every item."""
 
@@ -162,15 +165,20 @@ def table_posterior(
         odds += np.log(term.balance[1]) - np.log(term.balance[0])
         if of_one_sided is not None:
             odds += of_one_sided[:, 1] - of_one_sided[:, 0]
-        return np.stack([expit(-odds), expit(odds)], axis=1)
+        # Each side by its own quotient: 1 - p would round the small side of a sure label to 0.
+        small = np.exp(-np.abs(odds))
+        large = 1 / (1 + small)
+        small *= large
+        is_first = odds < 0
+        return np.array([np.where(is_first, large, small), np.where(is_first, small, large)]).T
     return to_probabilities(table_scores(cast, term, of_one_sided))
 
 
 def table_scores(cast: OneHot | PatternGrid, term: TableTerm, of_one_sided: Array | None) -> Array:
     """Return log P(Y = k, votes) by tables, plus ``of_one_sided`` if it is not None, shape (n, K)."""
     m, n_classes = term.weights.shape
-    scores = cast @ term.logs.transpose(2, 0, 1).reshape(n_classes * m, n_classes)
-    scores += np.log(term.balance)
+    sums = cast @ term.logs.transpose(2, 0, 1).reshape(n_classes * m, n_classes)
+    scores = np.add(sums, np.log(term.balance), order=_BY_CLASS if n_classes <= FEW_CLASSES else "C")
     return scores if of_one_sided is None else scores + of_one_sided
 
 
@@ -179,8 +187,11 @@ def shares_of(sums: Array, prior: Array | None = None) -> Array:
 
     ``sums`` of shape (n, K) are the sums of the weights for each class.
     """
-    sums = sums + EVEN_VOTE * (1 / sums.shape[1] if prior is None else prior)
-    return np.asarray(sums / row_sums(sums))
+    n_classes = sums.shape[1]
+    added = EVEN_VOTE * (1 / n_classes if prior is None else prior)
+    shares = np.add(sums, added, order=_BY_CLASS if n_classes <= FEW_CLASSES else "C")
+    shares /= row_sums(shares)
+    return shares
 
 
 def best_class(labels: Array) -> Array:
@@ -198,8 +209,13 @@ def to_probabilities(scores: Array) -> Array:
 
 
 def row_sums(values: Array) -> Array:
-    """Sum over the classes, shape (n, 1). For few columns a product is faster than ``sum``."""
-    return np.asarray(values @ np.ones((values.shape[1], 1)))
+    """Sum over the classes, shape (n, 1)."""
+    if values.shape[1] > FEW_CLASSES:
+        return np.asarray(values.sum(axis=1, keepdims=True))
+    total = values[:, 0].copy()
+    for column in values.T[1:]:
+        total += column
+    return total[:, None]
 
 
 def row_tops(values: Array) -> Array:

@@ -274,6 +274,10 @@ class Moments:
         """Return the number of items on which source i votes k and source j votes, shape (m, m)."""
         return self._all_pairs.by_own_vote(k)
 
+    def by_vote(self, sources: NDArray[np.intp]) -> Array:
+        """Return the number of items on which one of s sources votes and source j votes v, (K, s, m)."""
+        return self._all_pairs.by_vote(sources)
+
     def overlap(self) -> NDArray[Any]:
         """Return the number of items on which both sources vote, shape (m, m)."""
         return self._all_pairs.overlap()
@@ -287,7 +291,7 @@ class Moments:
         return self._all_pairs.agreement()
 
     def compare_pairs(self) -> PairAgreement:
-        """Return overlap and agreement of all pairs, and the agreement expected by chance."""
+        """Compare the votes of all pairs of sources that share items."""
         return self._all_pairs.compare()
 
     def others_votes(self) -> Array:

@@ -7,7 +7,7 @@ the sparse one: most workers of a crowd share no item. Only this package knows w
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from typing import Any, NamedTuple, TypeAlias
 
 import numpy as np
@@ -38,22 +38,47 @@ def is_sparse_enough(matrix: csr_array, n_classes: int) -> bool:
 
 
 class PairAgreement(NamedTuple):
-    """Agreement of all pairs of sources; arrays of shape (m, m).
+    """Agreement of the p pairs of sources that share items; most workers of a crowd share none.
 
     Attributes
     ----------
-    overlap : items that both vote on
-    agreement : items on which both cast the same vote
-    chance : share of ``overlap`` on which they would agree by chance; 1 if they share no item
-    unusual : votes of the first source on shared items that are not for the class it votes for most there
-    spread : probability that two votes of the first source on shared items differ; 0 if they share no item
+    first, second : integer arrays of shape (p,)
+        The sources, ``first < second``, in ascending order.
+    overlap : array of shape (p,)
+        Items that both vote on.
+    agreement : array of shape (p,)
+        Items on which both cast the same vote.
+    chance : array of shape (p,)
+        Share of ``overlap`` on which they would agree by chance.
+    unusual : array of shape (2, p)
+        Votes of the first and of the second source on shared items that are not for the class it votes for
+        most there.
+    spread : array of shape (2, p)
+        Probability that two votes of the first, or of the second source on shared items differ.
     """
 
+    first: NDArray[np.intp]
+    second: NDArray[np.intp]
     overlap: Array
     agreement: Array
     chance: Array
     unusual: Array
     spread: Array
+
+    @classmethod
+    def of(
+        cls, first: NDArray[np.intp], second: NDArray[np.intp], votes: Iterable[Array], agreement: Array
+    ) -> PairAgreement:
+        """Compare pairs by the votes of both sources on shared items, shape (2, p) for each class."""
+        overlap, products = np.zeros((2, len(first)))
+        usual, squares = np.zeros((2, 2, len(first)))
+        for of_class in votes:  # one at a time, because there may be many
+            overlap += of_class[0]
+            products += of_class[0] * of_class[1]
+            np.maximum(usual, of_class, out=usual)
+            squares += of_class * of_class
+        total = overlap**2
+        return cls(first, second, overlap, agreement, products / total, overlap - usual, 1 - squares / total)
 
 
 class DensePairs:
@@ -103,6 +128,10 @@ class DensePairs:
         """Return the items on which source i votes k and source j votes, shape (m, m)."""
         return np.asarray(self.array[k].sum(axis=0))
 
+    def by_vote(self, sources: NDArray[np.intp]) -> Array:
+        """Return the items on which one of s sources votes and source j votes v, shape (K, s, m)."""
+        return self.array[:, :, sources].sum(axis=0, dtype=np.float64)
+
     def overlap(self) -> NDArray[Any]:
         """Return the items on which both sources vote, shape (m, m)."""
         return np.asarray(self.array.sum(axis=(0, 1)))
@@ -112,17 +141,15 @@ class DensePairs:
         return np.einsum("kkij->ij", self.array)
 
     def compare(self) -> PairAgreement:
-        """Return overlap and agreement, and the agreement expected by chance."""
+        """Compare the votes of all pairs of sources that share items."""
         array = self.array
-        n_classes, _, m, _ = array.shape
-        own = np.empty((n_classes, m, m))  # votes of i by class; those of j are the transpose
-        for k in range(n_classes):
-            np.sum(array[k], axis=0, out=own[k])
-        overlap, usual = own.sum(axis=0), own.max(axis=0)
-        agreement = sum((array[k, k] for k in range(n_classes)), start=np.zeros((m, m)))
-        products = sum((part * part.T for part in own), start=np.zeros((m, m)))
-        squares = np.einsum("kij,kij->ij", own, own)
-        return _comparison(overlap, agreement, products, usual, squares)
+        own = np.empty((len(array), *array.shape[2:]))  # votes of i by class; those of j are the transpose
+        for k, counts in enumerate(array):
+            np.sum(counts, axis=0, out=own[k])
+        first, second = np.nonzero(np.triu(own.sum(axis=0) > 0, 1))
+        votes = (np.stack([each[first, second], each[second, first]]) for each in own)
+        agreement = sum((array[k, k, first, second] for k in range(len(array))), start=np.zeros(len(first)))
+        return PairAgreement.of(first, second, votes, agreement)
 
     def others_votes(self) -> Array:
         """Count the votes of other sources on the items of each vote, shape (m, K, K).
@@ -254,12 +281,21 @@ class SparsePairs:
     def by_own_vote(self, k: int) -> NDArray[Any]:
         return self._sums(self._entries(k))
 
+    def by_vote(self, sources: NDArray[np.intp]) -> Array:
+        m, place = self.n_sources, np.full(self.n_sources, -1)
+        place[sources] = np.arange(len(sources))
+        counts = np.zeros((self.n_classes, len(sources) * m))
+        for k, (source, other, _, times) in enumerate(self._classes()):
+            at = place[other]
+            kept = at >= 0
+            counts[k] = np.bincount(at[kept] * m + source[kept], times[kept], counts.shape[1])
+        return counts.reshape(self.n_classes, len(sources), m)
+
     def overlap(self) -> NDArray[Any]:
-        return self._sums(*map(self._entries, range(self.n_classes)))
+        return self._sums(*self._classes())
 
     def agreement(self) -> NDArray[Any]:
-        every = map(self._entries, range(self.n_classes))
-        return self._sums(*(each.where(each.vote == k) for k, each in enumerate(every)))
+        return self._sums(*(each.where(each.vote == k) for k, each in enumerate(self._classes())))
 
     def _entries(self, k: int) -> _Entries:
         """Return the counts of pairs in which the first source votes k."""
@@ -269,34 +305,36 @@ class SparsePairs:
         vote = indices // m
         return _Entries(source, indices - vote * m, vote, matrix.data[ends[0] : ends[-1]])
 
+    def _classes(self) -> Iterator[_Entries]:
+        """Yield the counts of pairs for each vote of the first source."""
+        return map(self._entries, range(self.n_classes))
+
     def _sums(self, *parts: _Entries) -> NDArray[Any]:
         """Sum counts by pair of sources, shape (m, m)."""
-        sums = np.zeros((self.n_sources, self.n_sources), self.matrix.dtype)
+        m = self.n_sources
+        sums = np.zeros(m * m, self.matrix.dtype)
         for part in parts:
-            np.add.at(sums, (part.source, part.other), part.times)
-        return sums
+            np.add.at(sums, part.source * m + part.other, part.times)
+        return sums.reshape(m, m)
 
     def compare(self) -> PairAgreement:
-        m = self.n_sources
-        overlap, agreement, products, usual, squares, own = np.zeros((6, m * m))
-        for k in range(self.n_classes):
-            source, other, vote, count = self._entries(k)
-            pair, turned, same = source * m + other, other * m + source, vote == k
-            count = count.astype(np.float64)  # adding another type is several times slower
-            np.add.at(overlap, pair, count)
-            np.add.at(agreement, pair[same], count[same])
-            np.add.at(own, pair, count)
-            own_votes = own[pair]
-            np.add.at(products, pair, count * own[turned])
-            np.add.at(squares, pair, count * own_votes)
-            usual[pair] = np.maximum(usual[pair], own_votes)
-            own[pair] = 0.0
-        met = np.flatnonzero(overlap)  # the other pairs share no item
-        found = _comparison(*(each[met] for each in (overlap, agreement, products, usual, squares)))
-        every = overlap, agreement, np.ones(m * m), np.zeros(m * m), np.zeros(m * m)
-        for values, of_met in zip(every[2:], found[2:], strict=True):
-            values[met] = of_met
-        return PairAgreement(*(values.reshape(m, m) for values in every))
+        m, is_met = self.n_sources, np.zeros(self.n_sources**2, np.bool_)
+        for source, other, _, times in self._classes():
+            is_met[(source * m + other)[(source < other) & (times > 0)]] = True
+        met = np.flatnonzero(is_met)
+        number, agreement = np.full(m * m, len(met), np.int32), np.zeros(len(met) + 1)
+        number[met] = np.arange(len(met))  # the other pairs have the last number
+        for k, (source, other, vote, times) in enumerate(self._classes()):
+            at, same = number[source * m + other], vote == k
+            agreement += np.bincount(at[same], times[same], len(agreement))
+        votes = (self._votes_on(number, len(met), entries) for entries in self._classes())
+        return PairAgreement.of(met // m, met % m, votes, agreement[:-1])
+
+    def _votes_on(self, number: NDArray[np.int32], n_pairs: int, entries: _Entries) -> Array:
+        """Sum counts by the number of their pair, as it is and turned around, shape (2, n_pairs)."""
+        source, other, _, times = entries
+        order = source * self.n_sources + other, other * self.n_sources + source
+        return np.stack([np.bincount(number[pair], times, n_pairs + 1)[:-1] for pair in order])
 
     def others_votes(self) -> Array:
         m, k, matrix = self.n_sources, self.n_classes, self.matrix
@@ -319,16 +357,16 @@ class SparsePairs:
         return VotesByClass(others)
 
     def votes_met(self, factors: Array | None = None, shared: Array | None = None) -> tuple[Array, Array]:
-        sides, met = np.zeros((2, self.n_sources, self.n_classes))
-        for k in range(self.n_classes):
-            source, other, vote, count = self._entries(k)
-            data = np.where(source == other, 0.0, count)
+        m = self.n_sources
+        sides, met = np.zeros((2, m, self.n_classes))
+        for k, (source, other, vote, times) in enumerate(self._classes()):
+            counts = np.where(source == other, 0.0, times)
             if factors is not None:
-                data *= factors[other]
+                counts *= factors[other]
             if shared is not None:
-                data *= 1 - shared[source, other]
-            met[:, k] = np.bincount(source, data, minlength=self.n_sources)
-            sides[:, k] = np.bincount(source, np.where(vote == k, data, 0.0), minlength=self.n_sources)
+                counts *= 1 - shared.ravel().take(source * m + other)
+            met[:, k] = np.bincount(source, counts, m)
+            sides[:, k] = np.bincount(source, np.where(vote == k, counts, 0.0), m)
         return sides, met
 
     def lowest(self, n_items: float) -> float:
@@ -386,14 +424,6 @@ def pair_counts_of(counts: Any, n_classes: int) -> PairCounts:
         return pairs if is_sparse_enough(pairs.matrix, n_classes) else pairs.to_dense()
     dense = DensePairs(counts)
     return dense.to_sparse() if are_pairs_sparse(dense.n_sources, n_classes) else dense
-
-
-def _comparison(
-    overlap: Array, agreement: Array, products: Array, usual: Array, squares: Array
-) -> PairAgreement:
-    chance = np.divide(products, overlap**2, out=np.ones_like(overlap), where=overlap > 0)
-    alike = np.divide(squares, overlap**2, out=np.ones_like(overlap), where=overlap > 0)
-    return PairAgreement(overlap, agreement, chance, overlap - usual, 1 - alike)
 
 
 def _without_own(total: Array, votes: NDArray[Any]) -> Array:

@@ -9,8 +9,7 @@ from typing import Any, NamedTuple, TypeAlias
 
 import numpy as np
 from numpy.typing import DTypeLike, NDArray
-from scipy.sparse import csr_array, hstack, vstack
-from scipy.special import expit
+from scipy.sparse import csc_array, csr_array, hstack, vstack
 
 from flyingsquid._values import format_count, format_value, is_integer
 from flyingsquid.exceptions import IncompatibleError, VotesError
@@ -268,6 +267,8 @@ _DENSE_SHARE = 8
 # most this many cells per vote, so are larger repeated ones: fits of 10,000 x 10 by a sixth. Single ones are
 # two to five times as fast in chunks of this many cells, which stay in the cache.
 _FEW_CELLS, _CELLS_PER_VOTE, _MOST_DENSE_CELLS, _CACHED_CELLS = 1 << 15, 4, 1 << 20, 1 << 17
+# Log odds beyond this are not distinguished.
+_LARGEST_ODDS = 700.0
 
 
 def spread_by_class(weights: NDArray[np.float64]) -> NDArray[np.float64]:
@@ -407,9 +408,13 @@ class OneHot:
 
     def logistic(self, weights: Array, offset: float) -> Array:
         """Return 1/(1 + exp(-x)) for the sums x of ``weights`` (K m,) plus ``offset``, shape (n,)."""
-        sums = self @ weights
-        sums += offset
-        return np.asarray(expit(sums, out=sums))
+        odds = self @ weights
+        odds += offset
+        np.negative(odds, out=odds)
+        np.minimum(odds, _LARGEST_ODDS, out=odds)  # their exponential is finite
+        np.exp(odds, out=odds)
+        odds += 1
+        return np.divide(1, odds, out=odds)
 
     def class_sums(self, weights: Array) -> Array:
         """Sum ``weights`` of shape (m, K) over the votes for each class on each item, shape (n, K)."""
@@ -441,26 +446,62 @@ class OneHot:
         votes = self._cells[:, k * m : (k + 1) * m]
         return np.asarray(votes.toarray() if isinstance(votes, csr_array) else votes)
 
-    def co_votes(self, weights: Array) -> Iterator[Array]:
-        """Yield the sums of each column of ``weights`` (n, r) over items that two sources vote on, (m, m)."""
-        matrix, shape = self._cells, (self.n_items, self.n_sources)
-        if isinstance(matrix, np.ndarray):
-            voted: Any = matrix.reshape(shape[0], self.n_classes, shape[1]).sum(axis=1)
-        else:
-            voted = csr_array((np.ones(matrix.nnz), matrix.indices % shape[1], matrix.indptr), shape=shape)
-            voted = voted.toarray() if shape[0] * shape[1] <= _DENSE_SHARE * matrix.nnz else voted
-        if isinstance(voted, np.ndarray):
-            yield from ((voted * each[:, None]).T @ voted for each in weights.T)
+    def co_votes(self, weights: Array, first: NDArray[np.intp], second: NDArray[np.intp]) -> Iterator[Array]:
+        """Yield sums of columns of ``weights`` (n, r) over items that both sources of p pairs vote on, (p,).
+
+        ``first`` and ``second`` are the sources of the pairs, each pair once.
+        """
+        cells, m = self._cells, self.n_sources
+        voted: Any = None
+        if isinstance(cells, np.ndarray):
+            voted = cells.reshape(len(cells), self.n_classes, m).sum(axis=1)
+        elif cells.shape[0] * m <= _DENSE_SHARE * cells.nnz:
+            voted = csr_array((np.ones(cells.nnz), cells.indices % m, cells.indptr), (cells.shape[0], m))
+            voted = voted.toarray()
+        if voted is not None:
+            yield from (((voted * each[:, None]).T @ voted)[first, second] for each in weights.T)
             return
-        rows, by_source = rows_of_entries(matrix), voted.T.tocsr()
-        for each in weights.T:
-            weighted = csr_array((each[rows], voted.indices, voted.indptr), shape=shape)
-            yield np.asarray((by_source @ weighted).toarray())
+        # Two votes on an item add to the sum of their pair, or to the last sum if it is not listed.
+        number = np.full(m * m, len(first), np.int32)
+        number[first * m + second] = number[second * m + first] = np.arange(len(first))
+        source = cells.indices % m
+        for start in range(
+            0, weights.shape[1], FEW_CLASSES
+        ):  # sums of many classes would not fit into memory
+            part = weights[:, start : start + FEW_CLASSES]
+            sums = np.zeros((len(first) + 1, part.shape[1]))
+            for items, n_pairs, one, other in _pairs_of_entries(cells.indptr):
+                pair = number.take(source[one].astype(np.intp) * m + source[other])
+                ends = np.concatenate([[0], np.cumsum(n_pairs)])
+                sums += csc_array((np.ones(len(pair)), pair, ends), (len(sums), len(n_pairs))) @ part[items]
+            yield from sums[:-1].T
 
     def features(self, sources: NDArray[np.intp]) -> VoteFeatures:
         """Return the votes of some sources as features."""
         columns = (np.arange(self.n_classes)[:, None] * self.n_sources + sources).ravel()
         return VoteFeatures(OneHot(self.matrix[:, columns], self.n_classes))
+
+
+def _pairs_of_entries(
+    indptr: NDArray[Any],
+) -> Iterator[tuple[slice, NDArray[np.intp], NDArray[np.intp], NDArray[np.intp]]]:
+    """Yield slices of rows of a sparse matrix, with every two entries of a row.
+
+    For each slice: the number of pairs of entries in each row, and the positions of both entries.
+    """
+    size = np.diff(indptr).astype(np.intp)
+    n_pairs = size * (size - 1) // 2
+    total, begin = np.cumsum(n_pairs), 0
+    while begin < len(size):
+        reached = (total[begin - 1] if begin else 0) + _CHUNK_CELLS
+        end = max(begin + 1, int(np.searchsorted(total, reached, side="right")))
+        rows = slice(begin, end)
+        entry = np.arange(indptr[begin], indptr[end])
+        later = np.repeat(indptr[begin + 1 : end + 1], size[rows]) - entry - 1
+        one = np.repeat(entry, later)
+        other = np.arange(len(one)) + np.repeat(entry + 1 - np.cumsum(later) + later, later)
+        yield rows, n_pairs[rows], one, other
+        begin = end
 
 
 class VoteFeatures:

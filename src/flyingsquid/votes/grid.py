@@ -98,21 +98,20 @@ class PatternGrid:
 
     def vote_sums(self, values: Array) -> Array:
         """Sum ``values`` of shape (n,) or (n, r) over the rows with each vote, shape (K, m) or (K, m, r)."""
-        second, first = (len(hot) for hot in self._hot)
-        width = values.size // self.n_items
+        shape = tuple(len(hot) for hot in self._hot)
+        tables = [column.reshape(shape) for column in values.reshape(self.n_items, -1).T]
         # Products with ones, because NumPy sums short axes slowly.
-        by_first = np.ones(second) @ values.reshape(second, first * width)
-        by_second = values.reshape(second, first * width) @ np.tile(np.eye(width), (first, 1))
+        by_second = np.stack([table @ np.ones(shape[1]) for table in tables], axis=1)
+        by_first = np.stack([np.ones(shape[0]) @ table for table in tables], axis=1)
         sums = np.empty((self.n_classes, self.n_sources, *values.shape[1:]))
         for hot, at, marginal in zip(self._hot, self._sources, (by_second, by_first), strict=True):
-            of_half = hot.T @ marginal.reshape(len(hot), *values.shape[1:])
             size = hot.shape[1] // self.n_classes
-            sums[:, at] = of_half.reshape(self.n_classes, size, *values.shape[1:])
+            sums[:, at] = (hot.T @ marginal).reshape(self.n_classes, size, *values.shape[1:])
         return sums
 
-    def co_votes(self, weights: Array) -> Iterator[Array]:
-        """Yield the sums of each column of ``weights`` (n, r) over rows that two sources vote on, (m, m)."""
-        return (self._products(self._voted, each)[0, :, 0] for each in weights.T)
+    def co_votes(self, weights: Array, first: NDArray[np.intp], second: NDArray[np.intp]) -> Iterator[Array]:
+        """Yield sums of columns of ``weights`` (n, r) over rows that both of p pairs vote on, (p,)."""
+        return (self._products(self._voted, each)[0, first, 0, second] for each in weights.T)
 
     def pair_counts(self, counts: Array) -> Array:
         """Return how often source i votes a and source j votes b, shape (K, K, m, m), axes a, b, i, j.
