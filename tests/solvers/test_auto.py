@@ -566,17 +566,29 @@ class TestWhatWasBroken:
             warnings.simplefilter("ignore", SourceWarning)
             assert fs.LabelModel().fit(votes).predict_proba(votes).max() < 0.9
 
-    def test_a_majority_of_copies_is_not_recommended(self):
+    def test_a_majority_of_copies_is_a_contradiction(self):
         rng = np.random.default_rng(1)
         y = rng.integers(0, 2, 4_000)
         shared = np.where(rng.random(4_000) < 0.55, y, 1 - y)
         copies = [np.where(rng.random(4_000) < 0.9, shared, 1 - shared) for _ in range(4)]
         own = [np.where(rng.random(4_000) < 0.85, y, 1 - y) for _ in range(3)]
         votes = np.column_stack([*copies, *own])
-        model = fs.LabelModel().fit(votes)
+        model = fs.LabelModel()
+        with pytest.warns(SourceWarning, match="contradict"):
+            model.fit(votes)
         assert model.diagnostics_.fit_test.p_value < 1e-6
-        assert model.diagnostics_.verdict.kind == "unproven"
-        assert accuracy(model.predict_proba(votes), y) < accuracy(majority(votes), y)
+        assert model.diagnostics_.verdict.kind == "contradictory"
+        assert accuracy(model.predict_proba(votes), y) == accuracy(majority(votes), y)
+
+    def test_a_group_of_partial_copies_does_not_pass_for_good_sources(self):
+        """If the group were right, the other sources would agree with each other a little too often."""
+        rng = np.random.default_rng(0)
+        votes, y = panel(rng, 1_000, [0.7] * 12, coverage=0.7)
+        for copy in range(1, 5):
+            copied = rng.random(1_000) < 0.6
+            votes[copied, copy] = votes[copied, rng.integers(0, copy, 1_000)[copied]]
+        model = fs.LabelModel().fit(votes)
+        assert accuracy(model.predict_proba(votes), y) > accuracy(majority(votes), y)
 
     @pytest.mark.parametrize("balance", [None, [0.9, 0.1]])
     def test_a_vote_for_a_class_speaks_for_it(self, balance):
