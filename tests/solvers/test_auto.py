@@ -324,12 +324,12 @@ class TestDefault:
 
     @pytest.mark.parametrize(("rare", "is_imbalanced"), [(0.1, True), (0.5, False)])
     def test_items_without_votes_get_the_shares_of_a_few_votes_if_these_are_clear(self, rare, is_imbalanced):
-        """Four sources that rarely meet do not show the balance, but most votes are for one class."""
+        """Four sources that rarely meet hardly show the balance, but most votes are for one class."""
         sample = fs.datasets.simulate(
             600, accuracies=[0.8] * 4, coverage=0.1, class_balance=[1 - rare, rare], random_state=1
         )
         p = fs.LabelModel().fit(sample.votes).predict_proba([[-1] * 4])[0]
-        assert (p[0] > 0.65) if is_imbalanced else p.tolist() == [0.5, 0.5]
+        assert p[0] > 0.65 if is_imbalanced else abs(p[0] - 0.5) < 0.02
 
     @pytest.mark.parametrize("from_counts", [False, True])
     @pytest.mark.filterwarnings("ignore::flyingsquid.exceptions.VotesWarning")
