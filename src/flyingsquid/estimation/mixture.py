@@ -67,10 +67,12 @@ _ANCHORED_SHARE, _VOTES_PER_ITEM, _STEEPNESS = 0.5, 3.0, 8
 # point below majority vote; the design half: same. Without the likelihood, simulated crowds whose errors
 # depend on the class lose 3 points (docs/design/0009-default.md).
 _UNSUPPORTED, _NATS_PER_ITEM, _DEPENDENT_PAIRS = 0.055, 0.2, 0.1
-# As far as the estimated balance is not trusted, items without votes get the shares of the votes plus this
-# many uniform pseudo-votes, if more than this share of the votes is by sources of several classes and one
-# class exceeds a uniform share by this much. Smaller differences often come from errors or coverage that
-# depend on the class (docs/quality/regret.md).
+# Items without votes get the estimated balance only if it is trusted more than this: otherwise, it is mostly
+# noise. As far as it is not trusted, they get the shares of the votes plus this many uniform pseudo-votes, if
+# more than this share of the votes is by sources of several classes and one class exceeds a uniform share by
+# this much. Smaller differences often come from errors or coverage that depend on the class
+# (docs/quality/regret.md).
+_TRUSTED_BALANCE = 0.1
 _UNIFORM_VOTES, _SEVERAL, _IMBALANCE = 20.0, 0.5, 0.12
 # If votes were asked for depending on earlier ones, agreement is estimated on complete items; half of it if a
 # source has this many votes there (with 100 instead, llm_civilcomments loses .4 points; crowd_rte: same).
@@ -391,8 +393,8 @@ def _without_votes(
         otherwise = np.asarray(shares)
     if term is None or np.count_nonzero(moments.vote_counts.sum(axis=0)) < 2:
         return otherwise  # votes for one class do not show how frequent it is
-    trusted = _without_negligible(trust.share) * several
-    return trusted * term.balance + (1 - trusted) * otherwise
+    trusted = trust.share * several
+    return trusted * term.balance + (1 - trusted) * otherwise if trusted > _TRUSTED_BALANCE else otherwise
 
 
 # ---------------------------------------------------------------------- what the labels imply
