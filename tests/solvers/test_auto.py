@@ -121,9 +121,9 @@ class TestDefault:
         assert model.diagnostics_.verdict.gain < 0.001
 
     def test_dependent_pairs_count_against_the_verdict(self):
-        """On the biopsies, three of 21 pairs are dependent, and tables do not explain the votes."""
+        """On the biopsies, two of 21 pairs are dependent, and tables do not explain the votes."""
         model = fs.LabelModel().fit(fs.datasets.load_breast_cancer().votes)
-        assert "3 dependent pairs" in model.reason_
+        assert "2 dependent pairs" in model.reason_
         assert not model.fit_.is_tested
         votes, _ = panel(np.random.default_rng(0), 2_000, [0.8] * 7)
         assert fs.LabelModel().fit(votes).fit_.is_tested
@@ -324,12 +324,12 @@ class TestDefault:
 
     @pytest.mark.parametrize(("rare", "is_imbalanced"), [(0.1, True), (0.5, False)])
     def test_items_without_votes_get_the_shares_of_a_few_votes_if_these_are_clear(self, rare, is_imbalanced):
-        """Four sources that rarely meet do not show the balance, but most votes are for one class."""
+        """Four sources that rarely meet hardly show the balance, but most votes are for one class."""
         sample = fs.datasets.simulate(
             600, accuracies=[0.8] * 4, coverage=0.1, class_balance=[1 - rare, rare], random_state=1
         )
         p = fs.LabelModel().fit(sample.votes).predict_proba([[-1] * 4])[0]
-        assert (p[0] > 0.65) if is_imbalanced else p.tolist() == [0.5, 0.5]
+        assert p[0] > 0.65 if is_imbalanced else abs(p[0] - 0.5) < 0.02
 
     @pytest.mark.parametrize("from_counts", [False, True])
     @pytest.mark.filterwarnings("ignore::flyingsquid.exceptions.VotesWarning")
@@ -577,6 +577,16 @@ class TestWhatWasBroken:
         assert model.diagnostics_.fit_test.p_value < 1e-6
         assert model.diagnostics_.verdict.kind == "unproven"
         assert accuracy(model.predict_proba(votes), y) < accuracy(majority(votes), y)
+
+    def test_a_group_of_partial_copies_does_not_pass_for_good_sources(self):
+        """If the group were right, the other sources would agree with each other a little too often."""
+        rng = np.random.default_rng(0)
+        votes, y = panel(rng, 1_000, [0.7] * 12, coverage=0.7)
+        for copy in range(1, 5):
+            copied = rng.random(1_000) < 0.6
+            votes[copied, copy] = votes[copied, rng.integers(0, copy, 1_000)[copied]]
+        model = fs.LabelModel().fit(votes)
+        assert accuracy(model.predict_proba(votes), y) > accuracy(majority(votes), y)
 
     @pytest.mark.parametrize("balance", [None, [0.9, 0.1]])
     def test_a_vote_for_a_class_speaks_for_it(self, balance):

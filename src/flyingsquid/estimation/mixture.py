@@ -40,7 +40,6 @@ from flyingsquid.estimation.trust import (
     evidence_against_abstention,
     p_value_of_chance,
     probability_adequate,
-    share_determined,
     shares_of_pairs,
     trust_in_tables,
 )
@@ -54,7 +53,7 @@ from flyingsquid.inference.weighted import (
     row_sums,
     shares_of,
 )
-from flyingsquid.moments import Moments, PairAgreement
+from flyingsquid.moments import Moments
 
 Array = NDArray[np.float64]
 # Share of anchored tables in the part that tables do not get; half of it at this many votes per item. They
@@ -69,11 +68,12 @@ _CROWD_COVERAGE = 0.3
 # point below majority vote; the design half: same. Without the likelihood, simulated crowds whose errors
 # depend on the class lose 3 points (docs/design/0009-default.md).
 _UNSUPPORTED, _NATS_PER_ITEM, _DEPENDENT_PAIRS = 0.055, 0.2, 0.1
-# Items without votes get the estimated balance only if it is trusted more than this.
+# Items without votes get the estimated balance only if it is trusted more than this: otherwise, it is mostly
+# noise. As far as it is not trusted, they get the shares of the votes plus this many uniform pseudo-votes, if
+# more than this share of the votes is by sources of several classes and one class exceeds a uniform share by
+# this much. Smaller differences often come from errors or coverage that depend on the class
+# (docs/quality/regret.md).
 _TRUSTED_BALANCE = 0.1
-# Otherwise they get the shares of the votes plus this many uniform pseudo-votes, if more than this share of
-# the votes is by sources of several classes and one class exceeds a uniform share by this much. Smaller
-# differences often come from errors or coverage that depend on the class (docs/quality/regret.md).
 _UNIFORM_VOTES, _SEVERAL, _IMBALANCE = 20.0, 0.5, 0.12
 # If votes were asked for depending on earlier ones, agreement is estimated on complete items; half of it if a
 # source has this many votes there (with 100 instead, llm_civilcomments loses .4 points; crowd_rte: same).
@@ -241,7 +241,7 @@ def fit_mixture(
         term = tables.term(weights, abstention)
         most = MOST_FROM_PAIRS if em is None else 1.0
         trust = trust_in_tables(tested, pairs, tables, met, weights, dependence, against, most=most)
-    mixture = _mix(moments, complete, pairs, balance, em, term, trust, dependence, weights)
+    mixture = _mix(moments, complete, balance, em, term, trust, dependence, weights)
     labeled = None if rows is None else RowLabels(rows, mixture, by_tables)
     return assess_mixture(moments, labeled, balance, mixture, tables, trust, dependence)
 
@@ -293,7 +293,7 @@ def fit_weights(moments: Moments, rows: Rows | None, balance: Array | None) -> M
     mixture = Mixture(
         weights=weights.weights,
         one_sided=weights.one_sided,
-        without_votes=_without_votes(moments, None, balance, None, trust, weights),
+        without_votes=_without_votes(moments, balance, None, trust, weights),
         prior=None if balance is None else _prior(moments, balance, weights),
     )
     labels = None if rows is None else RowLabels.of(rows, mixture)
@@ -303,7 +303,6 @@ def fit_weights(moments: Moments, rows: Rows | None, balance: Array | None) -> M
 def _mix(
     moments: Moments,
     complete: Complete | None,
-    pairs: PairAgreement | None,
     balance: Array | None,
     em: RowEM | None,
     term: TableTerm | None,
@@ -333,7 +332,7 @@ def _mix(
     return Mixture(
         weights=weights.weights,
         one_sided=weights.one_sided,
-        without_votes=_without_votes(moments, pairs, balance, term, trust, weights),
+        without_votes=_without_votes(moments, balance, term, trust, weights),
         prior=None if balance is None else _prior(moments, balance, weights),
         tables=term,
         trust=_without_negligible(trust.share),
@@ -388,15 +387,15 @@ def _share_of_several(moments: Moments, weights: VoteWeights) -> float:
 
 def _without_votes(
     moments: Moments,
-    pairs: PairAgreement | None,
     balance: Array | None,
     term: TableTerm | None,
     trust: Trust,
     weights: VoteWeights,
 ) -> Array:
-    """Return P(Y = k) for items without votes: the class balance if it is known.
+    """Return P(Y = k) for items without votes: the balance of the tables as far as it is trusted.
 
-    Otherwise it is the share of each class in the votes, or uniform if they show no clear imbalance.
+    Apart from that, it is the given class balance, or the share of each class in the votes, or uniform if
+    they show no clear imbalance.
     """
     several = _share_of_several(moments, weights)
     uniform = np.full(moments.n_classes, 1 / moments.n_classes)
@@ -406,9 +405,9 @@ def _without_votes(
     is_clear = several > _SEVERAL and np.count_nonzero(cast) > 1 and shares.max() - uniform[0] > _IMBALANCE
     if balance is None and is_clear:
         otherwise = np.asarray(shares)
-    if term is None or pairs is None or np.count_nonzero(moments.vote_counts.sum(axis=0)) < 2:
+    if term is None or np.count_nonzero(moments.vote_counts.sum(axis=0)) < 2:
         return otherwise  # votes for one class do not show how frequent it is
-    trusted = trust.share * several * share_determined(pairs, weights)
+    trusted = trust.share * several
     return trusted * term.balance + (1 - trusted) * otherwise if trusted > _TRUSTED_BALANCE else otherwise
 
 
