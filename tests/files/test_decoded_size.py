@@ -107,3 +107,15 @@ def test_blank_lines_end_somewhere(tmp_path):
     (tmp_path / "v.csv").write_bytes(b"a,b\n" + b"\n" * (8 << 20))
     with pytest.raises(VoteFileError, match="blank lines"):
         list(text_blocks(open_input(tmp_path / "v.csv")))
+
+
+@pytest.mark.skipif(int(pa.__version__.split(".")[0]) < 20, reason="it writes no size statistics")
+def test_statistics_that_do_not_fit_the_type_of_a_column(tmp_path):
+    """pyarrow would end the process."""
+    pq.write_table(pa.table({"a": [0, 1, None], "b": [1, 1, 0]}), tmp_path / "v.parquet")
+    data = (tmp_path / "v.parquet").read_bytes()
+    optional, required = b"\x25\x02\x18\x01a", b"\x25\x00\x18\x01a"  # repetition type and name in the footer
+    assert data.count(optional) == 1
+    (tmp_path / "damaged.parquet").write_bytes(data.replace(optional, required))
+    with pytest.raises(VoteFileError, match="damaged"):
+        open_votes(tmp_path / "damaged.parquet")
