@@ -83,3 +83,13 @@ def test_all_items_of_one_class_are_reported():
     votes = fs.Votes.from_classes((rng.random((500, 4)) < 0.02).astype(int), classes=(0, 1))
     assert any("0" in text for text in concerns(votes))
     assert concerns(votes)
+
+
+@pytest.mark.filterwarnings("ignore::flyingsquid.exceptions.SourceWarning")
+def test_votes_that_do_not_determine_the_class_balance_have_its_full_interval():
+    sample = fs.datasets.simulate(500, [0.9, 0.8, 0.8], coverage=0.5, random_state=0)
+    codes = np.asarray(sample.votes.codes)
+    for votes in (codes[:, :1], codes[:, :2], np.where(codes == 1, 1, -1)):
+        interval = fs.LabelModel().fit(fs.Votes(votes, (0, 1))).class_balance_interval_
+        np.testing.assert_array_equal(interval, [[0.0, 1.0], [0.0, 1.0]])
+    assert (fs.LabelModel().fit(codes).class_balance_interval_[:, 0] > 0).all()
