@@ -70,6 +70,14 @@ def test_analyze_a_panel(panel):
     assert json.loads(run("analyze", "panel.csv", "--json"))["panel"] is None
 
 
+def test_replicates_without_a_layout_are_pointed_out(panel):
+    hint = "Use --layout '{judge}|{order}' to combine them"
+    assert hint in run("label", "panel.csv", "-o", "labels.csv")
+    assert hint in run("analyze", "panel.csv")
+    assert hint not in run("analyze", "panel.csv", "--layout", "{judge}|{order}")
+    assert hint not in run("analyze", "judged.csv")
+
+
 def test_report_and_label_a_panel(panel):
     run("report", "panel.csv", "-o", "panel.html", "--layout", "{judge}|{order}")
     with open("panel.html", encoding="utf-8") as file:
