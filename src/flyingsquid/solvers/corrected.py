@@ -33,12 +33,14 @@ from flyingsquid.votes.codes import OneHot
 # A class is reported if it gets fewer labels than this part of their expected number; at most so many are
 # named.
 _RARELY, _MOST_NAMED = 0.2, 3
-# Gold labels contradict the votes if at least so many of them agree with the labels of the votes alone less
-# than one standard error above chance, and less than the probabilities imply, by this much and so many
-# standard errors. With 50 to 300 gold labels of the design half, this reports 95 to 100% of exchanged classes
-# (spouse: fewer) and most permuted gold labels. Correct ones are reported on breast_cancer (84%), crowd_trec
-# and spouse (at most 10%), whose votes are hardly above chance.
-_FEWEST_COMPARED, _ABOVE_CHANCE, _SHORTFALL = 20, 1.0, (0.15, 3.0)
+# Gold labels contradict the votes if labels of the votes alone agree with them less than so many standard
+# errors above chance, and less than the probabilities imply, by this much and so many standard errors. Fewer
+# than the first number are not compared, and fewer than the second must be this far below chance. With 50 to
+# 300 gold labels of the design half, this reports 95 to 100% of exchanged classes (spouse: fewer) and most
+# permuted gold labels. Correct ones are reported on breast_cancer (84%), crowd_trec and spouse (at most 10%),
+# whose votes are hardly above chance.
+_FEWEST_COMPARED, _MANY_COMPARED = 20, 50
+_ABOVE_CHANCE, _BELOW_CHANCE, _SHORTFALL = 1.0, -3.0, (0.15, 3.0)
 
 
 def solve_corrected(data: FitData, name: str, plain: WeightedFit | None = None) -> WeightedFit:
@@ -59,10 +61,15 @@ def solve_corrected(data: FitData, name: str, plain: WeightedFit | None = None) 
     before = None if rows is None else hot_posterior(rows.cast, plain.mixture)
     if rows is not None and before is not None and not _is_representative(own, before, rows.counts):
         by_gold = replace(by_gold, effect=replace(by_gold.effect, is_representative=False))
+    doubts = _gold_classes_concern(truth, data)
+    if (
+        by_gold.effect.is_representative
+    ):  # votes on items that were chosen because they are difficult may be wrong
+        doubts += _contradiction_concern(own, truth)
     corrected = replace(
         CorrectedFit.of(plain, by_gold),
         reason=f"{plain.reason}; {by_gold.effect.sentence()}",
-        concerns=(*plain.concerns, *_gold_classes_concern(truth, data), *_contradiction_concern(own, truth)),
+        concerns=(*plain.concerns, *doubts),
     )
     if rows is None or before is None:
         return corrected  # the sources are those of the label-free fit
@@ -123,8 +130,9 @@ def _contradiction_concern(own: Array, truth: NDArray[np.intp]) -> tuple[str, ..
     shares = (np.bincount(each, minlength=own.shape[1]) / n for each in (labels, gold))
     chance = float(np.dot(*shares))
     margin, errors = _SHORTFALL
+    above = _ABOVE_CHANCE if n >= _MANY_COMPARED else _BELOW_CHANCE
     if (
-        agreement - chance > _ABOVE_CHANCE * np.sqrt(chance * (1 - chance) / n)
+        agreement - chance > above * np.sqrt(chance * (1 - chance) / n)
         or expected - agreement < margin
         or expected - agreement < errors * np.sqrt(expected * (1 - expected) / n)
     ):

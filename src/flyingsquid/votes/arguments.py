@@ -52,10 +52,10 @@ def read_gold(y: Any, classes: tuple[Label, ...], n_items: int, what: str) -> ND
     convention = Convention(unknown, classes, advice="Pass None for items without a label")
     encoded, _ = encode(gold[:, None], convention, lambda row, _: f"{what}[{row}]")
     codes = np.asarray(encoded[:, 0])
-    if classes == (0, 1) and gold.dtype.kind in "if" and _look_signed(codes, gold):
+    # Gold labels for a fit are few, and may be of one class; a fit reports that.
+    if what == "y" and classes == (0, 1) and gold.dtype.kind in "if" and _look_signed(codes, gold):
         warn_about_votes(
-            f"All labels in `{what}` are 1, because -1 is read as an unknown label. Use 0 and 1 for the "
-            "classes."
+            "All labels in `y` are 1, because -1 is read as an unknown label. Use 0 and 1 for the classes."
         )
     return codes
 
