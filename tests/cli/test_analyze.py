@@ -54,6 +54,7 @@ def test_analyze_by_a_kept_model_and_without_any(folder):
 
 @pytest.fixture
 def panel(folder):
+    pytest.importorskip("pandas")
     rng = np.random.default_rng(0)
     y = rng.integers(0, 2, 200)
     right = rng.random((200, 4, 2)) < [[0.9], [0.8], [0.8], [0.7]]
