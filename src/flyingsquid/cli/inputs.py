@@ -29,8 +29,7 @@ from flyingsquid.graph import DependencyGraph
 from flyingsquid.models import LabelModel, MajorityVote, OnlineLabelModel, SequenceLabelModel, load
 from flyingsquid.solvers import get_solver
 from flyingsquid.votes import VoteChunks, Votes
-from flyingsquid.votes.conventions import GOLD_NAMES, LABEL_NAMES
-from flyingsquid.votes.structure import find_layout
+from flyingsquid.votes.conventions import GOLD_NAMES, LABEL_NAMES, find_layout
 
 # Chunks of a columnar file are kept up to this size, so that they are decoded only once.
 _KEPT_BYTES = 1 << 28

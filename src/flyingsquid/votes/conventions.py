@@ -6,6 +6,7 @@ in memory, :mod:`flyingsquid.files` and the command line to files.
 
 from __future__ import annotations
 
+import re
 from collections import Counter
 from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 from dataclasses import dataclass
@@ -133,6 +134,23 @@ def find_other_columns(values: Sequence[Collection[Any]], n_rows: int) -> list[i
     return found
 
 
+def find_layout(names: Sequence[str] | None) -> str | None:
+    """Return the pattern of names that look like replicates of judges, or None.
+
+    >>> find_layout(["gpt|given", "gpt|swapped", "llama|given", "llama|swapped"]), find_layout(["a", "b"])
+    ('{judge}|{order}', None)
+    """
+    every = "".join(names or ())
+    for separator, field in (("|", "order"), ("@", "repeat")):
+        if separator not in every:
+            continue
+        split = [name.rpartition(separator) for name in names or ()]
+        judges, kinds = {judge for judge, _, _ in split}, {kind for _, _, kind in split}
+        if len(kinds) > 1 and "" not in judges | kinds and len(split) == len(judges) * len(kinds):
+            return f"{{judge}}{separator}{{{field}}}"
+    return None
+
+
 # ---------------------------------------------------------------------- words
 
 MISSING_TEXTS = frozenset({"", "na", "n/a", "#n/a", "<na>", "nan", "null", "none", "abstain", "abstained"})
@@ -148,6 +166,7 @@ def is_missing_text(text: str) -> bool:
 # Answers that usually mean "no vote" next to other strings. Unlike MISSING_TEXTS they may also be classes, so
 # they are read as such, with a warning.
 _UNDECIDED_TEXTS = frozenset({"unknown", "unsure", "undecided", "skip", "skipped"})
+_SYMBOLS = re.compile(r"[ -/:-@\[-`{-~]+")  # ASCII without letters and digits
 
 
 def find_undecided_label(labels: Sequence[Any]) -> str | None:
@@ -156,11 +175,13 @@ def find_undecided_label(labels: Sequence[Any]) -> str | None:
     >>> find_undecided_label(["?", "ham", "spam"]), find_undecided_label(["+", "-"])
     ('?', None)
     """
-    texts = [label for label in labels if isinstance(label, str)]
-    symbols = {text for text in texts if text.isascii() and not any(map(str.isalnum, text))}
-    if len(symbols) != 1:
-        symbols = set()  # classes, such as + and -
-    return next((text for text in texts if text in symbols or text.lower() in _UNDECIDED_TEXTS), None)
+    texts = [*map(str, labels)]
+    symbols = [*filter(_SYMBOLS.fullmatch, texts)]
+    for text in texts:
+        # Several symbols are classes, such as + and -.
+        if text.lower() in _UNDECIDED_TEXTS or (len(symbols) == 1 and text in symbols):
+            return text
+    return None
 
 
 def find_similar_labels(labels: Iterable[Any]) -> tuple[str, str] | None:
@@ -303,7 +324,7 @@ def find_misreadings(codes: Codes, classes: tuple[Label, ...], *, standard: bool
         sample = sample[np.linspace(0, len(sample) - 1, _MOST_ITEMS).astype(np.intp)]
     if standard and len(sample) >= _MIN_ITEMS and are_numbers and classes[0] in (0, 1):
         found += _misread_signs(sample) if classes == (0, 1) else _misread_numbers(sample, classes)
-    if are_numbers and _are_scores(sample):
+    if are_numbers and len(classes) >= _MIN_SCORES and _are_scores(sample):
         found.append(
             Misreading(
                 "The numbers are read as unrelated classes, but votes that differ are close to each other, "

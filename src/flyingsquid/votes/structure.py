@@ -223,21 +223,6 @@ def read_structure(layout: Any, names: tuple[str, ...] | None, n_sources: int) -
     return Structure(found)
 
 
-def find_layout(names: Sequence[str] | None) -> str | None:
-    """Return the pattern of names that look like replicates of judges, or None.
-
-    >>> find_layout(["gpt|given", "gpt|swapped", "llama|given", "llama|swapped"]), find_layout(["a", "b"])
-    ('{judge}|{order}', None)
-    """
-    for separator, field in (("|", "order"), ("@", "repeat")):
-        split = [name.rpartition(separator) for name in names or ()]
-        judges = {judge for judge, _, _ in split}
-        kinds = {kind for _, _, kind in split}
-        if len(kinds) > 1 and "" not in judges | kinds and len(split) == len(judges) * len(kinds):
-            return f"{{judge}}{separator}{{{field}}}"
-    return None
-
-
 def _by_name(layout: Mapping[Any, Any], names: tuple[str, ...] | None) -> tuple[SourceInfo, ...]:
     if names is None:
         raise VotesError("`layout` must be a sequence, because the sources have no names; got a mapping.")
