@@ -9,7 +9,7 @@ import pytest
 
 from flyingsquid.exceptions import OptionError, VoteFileError
 from flyingsquid.files import open_votes
-from flyingsquid.files.decoded_size import require_possible_rows
+from flyingsquid.files.decoded_size import _thrift_struct, require_possible_rows
 from flyingsquid.files.inputs import open_input, text_blocks
 from tests.fuzz.bombs import make_columnar_bombs, read
 
@@ -119,3 +119,9 @@ def test_statistics_that_do_not_fit_the_type_of_a_column(tmp_path):
     (tmp_path / "damaged.parquet").write_bytes(data.replace(optional, required))
     with pytest.raises(VoteFileError, match="damaged"):
         open_votes(tmp_path / "damaged.parquet")
+
+
+@pytest.mark.parametrize("value", [b"\x19" * 2_000, b"\xf2" + b"\xff" * 8 + b"\x7f"], ids=["nested", "long"])
+def test_lists_in_a_footer_are_limited(value):
+    with pytest.raises(ValueError, match="a list is nested too deeply or too long"):
+        _thrift_struct(b"\x19" + value, 0, 16)

@@ -164,13 +164,15 @@ def _thrift_value(data: Any, at: int, kind: int, depth: int) -> tuple[Any, int]:
     if kind in (1, 2, 3, 7):
         return None, at + (8 if kind == 7 else 1)
     if kind == 12:
-        return _thrift_struct(data, at, depth - 1)
+        return _thrift_struct(data, at, max(depth - 1, 0))
     if kind in (9, 10):
         n, of = data[at] >> 4, data[at] & 15
         n, at = _varint(data, at + 1) if n == 15 else (n, at + 1)
+        if not depth or n > len(data):
+            raise ValueError("a list is nested too deeply or too long")
         values = []
         for _ in range(n):
-            value, at = _thrift_value(data, at, of, depth)
+            value, at = _thrift_value(data, at, of, depth - 1)
             values.append(value)
         return values, at
     raise ValueError(f"type {kind} does not occur in a parquet file")
