@@ -7,7 +7,7 @@ import pytest
 
 import flyingsquid as fs
 from flyingsquid.analysis import panel_report
-from flyingsquid.exceptions import OptionError, VotesError
+from flyingsquid.exceptions import OptionError, SourceWarning, VotesError
 
 
 @pytest.fixture(scope="module")
@@ -55,7 +55,10 @@ def test_votes_that_name_positions_are_noticed(panel):
     assert "position" not in str(panel_report(votes)).replace("position_bias", "")
     codes = votes.codes.copy()
     codes[:, 1::2] = np.where(codes[:, 1::2] >= 0, 1 - codes[:, 1::2], -1)  # the position in the other order
-    report = panel_report(fs.Votes(codes, votes.classes, votes.names, structure=votes.structure))
+    turned = fs.Votes(codes, votes.classes, votes.names, structure=votes.structure)
+    with pytest.warns(SourceWarning, match="name the answer"):
+        model = fs.LabelModel().fit(turned)
+    report = panel_report(turned, model=model)
     assert "'judge 0', 'judge 1', 'judge 2', 'judge 3'. Check that votes name the answer" in str(report)
     found = report.judges.to_dict()
     values = [np.array(found[name]) for name in ("accuracy_low", "accuracy", "accuracy_high")]

@@ -54,6 +54,7 @@ def test_analyze_by_a_kept_model_and_without_any(folder):
 
 @pytest.fixture
 def panel(folder):
+    pytest.importorskip("pandas")
     rng = np.random.default_rng(0)
     y = rng.integers(0, 2, 200)
     right = rng.random((200, 4, 2)) < [[0.9], [0.8], [0.8], [0.7]]
@@ -68,6 +69,14 @@ def test_analyze_a_panel(panel):
     found = json.loads(run("analyze", "panel.csv", "--layout", "{judge}|{order}", "--json"))
     assert found["panel"]["judges"]["judge"] == list("abcd")
     assert json.loads(run("analyze", "panel.csv", "--json"))["panel"] is None
+
+
+def test_replicates_without_a_layout_are_pointed_out(panel):
+    hint = "Use --layout '{judge}|{order}' to combine them"
+    assert hint in run("label", "panel.csv", "-o", "labels.csv")
+    assert hint in run("analyze", "panel.csv")
+    assert hint not in run("analyze", "panel.csv", "--layout", "{judge}|{order}")
+    assert hint not in run("analyze", "judged.csv")
 
 
 def test_report_and_label_a_panel(panel):

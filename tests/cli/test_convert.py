@@ -55,7 +55,7 @@ def test_long_to_wide_and_back(samples, tmp_path):
     np.testing.assert_array_equal(again.codes, np.asarray(wide.votes.codes))
 
 
-@pytest.mark.parametrize("ending", ["csv", "jsonl", "parquet"])
+@pytest.mark.parametrize("ending", ["csv", "jsonl", pytest.param("parquet", marks=pytest.mark.extra)])
 def test_long_form_keeps_items_without_votes_and_the_name_of_their_column(tmp_path, ending):
     (tmp_path / "wide.csv").write_text("task,links,short\na,spam,\nb,,\nc,ham,ham\n")
     run("convert", tmp_path / "wide.csv", tmp_path / f"long.{ending}", "--to", "long")

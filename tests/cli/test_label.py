@@ -308,6 +308,14 @@ def test_what_was_left_out_for_want_of_memory_is_said(folder):
     assert "Column truth contains no gold labels" in label(*words, limits=limits).output
 
 
+def test_a_file_of_gold_labels_that_is_not_filled_in_is_named(folder):
+    write_csv(folder / "to_label.csv", ["id", "gold"], [["0", ""], ["1", ""]])
+    rows = [[i, *row] for i, row in enumerate([["x", "y", "x"], ["y", "y", "x"]] * 20)]
+    write_csv(folder / "votes3.csv", ["id", "a", "b", "c"], rows)
+    said = label("votes3.csv", "-o", "b.csv", "--gold", "to_label.csv", code=1).output
+    assert "Error: to_label.csv: The file contains no gold labels" in said
+
+
 def test_a_graph_is_learned_from_chunks_too(folder):
     codes, _ = simulate(2_000)
     codes = np.column_stack([codes, codes[:, 1]])

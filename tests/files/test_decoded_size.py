@@ -9,7 +9,7 @@ import pytest
 
 from flyingsquid.exceptions import OptionError, VoteFileError
 from flyingsquid.files import open_votes
-from flyingsquid.files.decoded_size import require_possible_rows
+from flyingsquid.files.decoded_size import _thrift_struct, require_possible_rows
 from flyingsquid.files.inputs import open_input, text_blocks
 from tests.fuzz.bombs import make_columnar_bombs, read
 
@@ -107,3 +107,21 @@ def test_blank_lines_end_somewhere(tmp_path):
     (tmp_path / "v.csv").write_bytes(b"a,b\n" + b"\n" * (8 << 20))
     with pytest.raises(VoteFileError, match="blank lines"):
         list(text_blocks(open_input(tmp_path / "v.csv")))
+
+
+@pytest.mark.skipif(int(pa.__version__.split(".")[0]) < 20, reason="it writes no size statistics")
+def test_statistics_that_do_not_fit_the_type_of_a_column(tmp_path):
+    """pyarrow would end the process."""
+    pq.write_table(pa.table({"a": [0, 1, None], "b": [1, 1, 0]}), tmp_path / "v.parquet")
+    data = (tmp_path / "v.parquet").read_bytes()
+    optional, required = b"\x25\x02\x18\x01a", b"\x25\x00\x18\x01a"  # repetition type and name in the footer
+    assert data.count(optional) == 1
+    (tmp_path / "damaged.parquet").write_bytes(data.replace(optional, required))
+    with pytest.raises(VoteFileError, match="damaged"):
+        open_votes(tmp_path / "damaged.parquet")
+
+
+@pytest.mark.parametrize("value", [b"\x19" * 2_000, b"\xf2" + b"\xff" * 8 + b"\x7f"], ids=["nested", "long"])
+def test_lists_in_a_footer_are_limited(value):
+    with pytest.raises(ValueError, match="a list is nested too deeply or too long"):
+        _thrift_struct(b"\x19" + value, 0, 16)

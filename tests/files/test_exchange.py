@@ -11,13 +11,14 @@ import uuid
 from typing import Any
 
 import numpy as np
-import pandas as pd
 import pytest
 
 import flyingsquid as fs
 from flyingsquid.exceptions import FlyingSquidError, OptionError, VoteFileError
 from flyingsquid.files import open_votes, write_votes
 from tests.fuzz.states import change_json
+
+pd = pytest.importorskip("pandas")
 
 CELLS: Any = [["spam", None, "ham"], [None, None, None], ["ham", "ham", "spam"]]
 VOTES = fs.Votes.from_classes(CELLS, names=["ann", "bob", "gpt"])

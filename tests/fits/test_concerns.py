@@ -88,6 +88,16 @@ def test_all_items_of_one_class_are_reported():
     assert concerns(votes)
 
 
+@pytest.mark.filterwarnings("ignore::flyingsquid.exceptions.SourceWarning")
+def test_votes_that_do_not_determine_the_class_balance_have_its_full_interval():
+    sample = fs.datasets.simulate(500, [0.9, 0.8, 0.8], coverage=0.5, random_state=0)
+    codes = np.asarray(sample.votes.codes)
+    for votes in (codes[:, :1], codes[:, :2], np.where(codes == 1, 1, -1)):
+        interval = fs.LabelModel().fit(fs.Votes(votes, (0, 1))).class_balance_interval_
+        np.testing.assert_array_equal(interval, [[0.0, 1.0], [0.0, 1.0]])
+    assert (fs.LabelModel().fit(codes).class_balance_interval_[:, 0] > 0).all()
+
+
 # ---------------------------------------------------------------------- thresholds
 
 
@@ -95,7 +105,7 @@ def even_fit(votes, balance=(0.5, 0.5), **changed):
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
         fit = fs.LabelModel().fit(votes).fit_
-    return replace(fit, class_balance=np.array([balance]), gold=None, findings=None, **changed)
+    return replace(fit, class_balance=np.array([balance]), uses_gold=False, findings=None, **changed)
 
 
 def said(fit, votes, given=True):
@@ -142,7 +152,7 @@ def test_most_votes_below_chance_are_reported(n_below, is_reported):
     assert ("worse than chance" in said(fit, votes)) == is_reported
     near = ConfusionTables.of(np.full((4, 2, 3), [0.5, 0.5, 0.0]))
     assert "worse than chance" not in said(even_fit(votes, confusion=near), votes)
-    with_gold = replace(fit, gold=())
+    with_gold = replace(fit, uses_gold=True)
     assert "worse than chance" not in said(with_gold, votes)
 
 

@@ -102,8 +102,10 @@ def test_sparse_votes_and_single_items_get_the_same_labels():
 def test_partial_fit_keeps_the_gold_labels():
     votes, y = sample(coverage=1.0)
     flipped = fs.Votes.from_classes(1 - votes.codes, classes=[0, 1])
-    model = fs.LabelModel().fit(flipped[:300], gold=some(y, 60)[:300])
-    later = model.partial_fit(flipped[300:])
+    with pytest.warns(SourceWarning, match="most votes are wrong"):
+        model = fs.LabelModel().fit(flipped[:300], gold=some(y, 60)[:300])
+    with pytest.warns(SourceWarning, match="most votes are wrong"):
+        later = model.partial_fit(flipped[300:])
     assert later.score(flipped, y) > 0.6
     assert later.n_gold_ == np.count_nonzero(some(y, 60)[:300] >= 0)
     assert "gold labels" in later.reason_
@@ -161,7 +163,8 @@ def test_fifty_labels_repair_a_panel_that_is_mostly_wrong(n_classes):
     codes = np.where(rng.random((1_000, 6)) < 0.8, wrong, y[:, None])
     votes = fs.Votes.from_classes(codes, classes=range(n_classes))
     assert fs.LabelModel().fit(votes).score(votes, y) < 0.2
-    model = fs.LabelModel().fit(votes, gold=some(y, 50))
+    with pytest.warns(SourceWarning, match="most votes are wrong"):
+        model = fs.LabelModel().fit(votes, gold=some(y, 50))
     assert model.score(votes, y) > 0.85
     assert model.accuracies_.max() < 0.5
 
@@ -243,3 +246,19 @@ def test_labels_of_one_class_are_pointed_out():
     with pytest.warns(SourceWarning, match="random sample"):
         model = fs.LabelModel().fit(votes, gold=gold)
     assert np.isfinite(model.predict_proba(votes)).all()
+
+
+@pytest.mark.parametrize("n_classes", [2, 4])
+@pytest.mark.parametrize("mistake", ["another order of items", "other classes"])
+def test_gold_labels_that_contradict_the_votes_are_pointed_out(n_classes, mistake):
+    votes, y = sample(n_classes)
+    wrong = np.roll(y, 1) if mistake == "another order of items" else (y + 1) % n_classes
+    with pytest.warns(SourceWarning, match="Check that `gold`"):
+        fs.LabelModel().fit(votes, gold=some(wrong, 100))
+
+
+@pytest.mark.parametrize("n_classes", [2, 4])
+@pytest.mark.parametrize("n_gold", [20, 100, 600])
+def test_gold_labels_in_the_order_of_the_votes_raise_no_warning(n_classes, n_gold):
+    votes, y = sample(n_classes)
+    fs.LabelModel().fit(votes, gold=some(y, n_gold))  # warnings are errors in tests

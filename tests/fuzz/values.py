@@ -70,7 +70,7 @@ PLAIN: list[Any] = [
     True, False, "", "a", "b", "é", "é", "\u202e", "\0", "\n", "\ud800", "😀" * 40, "nan", "-1", "0", "x" * 3000, b"a",
     b"\xff", 1j, complex("nan"), Decimal("1"), Decimal("NaN"), Decimal("sNaN"), Fraction(1, 3), (), (1,), [], [1, [2]],
     {}, {"a": 1}, set(), frozenset({1}), object, len, ..., NotImplemented, range(3), slice(3), np.int8(1), np.uint64(2**64 - 1),
-    np.float16("nan"), np.float32(1), np.str_("a"), np.bool_(True), np.datetime64("NaT"), np.datetime64("2020-01-01"),
+    np.float16("nan"), np.float32(1), np.str_("a"), np.bool_(True), np.datetime64("NaT", "s"), np.datetime64("2020-01-01"),
     np.timedelta64(1, "s"), np.ma.masked, datetime.date(2020, 1, 1), np.array(1), np.array([1, 2]), np.zeros((0, 3)),
     np.zeros((2, 2)), memoryview(b"ab"), "average", "learn", "auto", "uniform", "estimate",
 ]  # fmt: skip

@@ -3,7 +3,6 @@
 import json
 
 import numpy as np
-import pandas as pd
 import pytest
 from scipy.sparse import csr_array
 from sklearn.linear_model import LogisticRegression
@@ -11,6 +10,8 @@ from sklearn.linear_model import LogisticRegression
 import flyingsquid as fs
 from flyingsquid.exceptions import IncompatibleError, ModelFileError, OptionError, VotesError
 from flyingsquid.fits import WeightedFit
+
+pd = pytest.importorskip("pandas")
 
 
 def make(n=1_200, n_classes=2, *, signal=1.2, seed=0):

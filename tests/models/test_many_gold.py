@@ -161,6 +161,7 @@ def test_weights_count_known_items_too(method):
     np.testing.assert_allclose(a.confusion_, b.confusion_, atol=1e-8)
 
 
+@pytest.mark.filterwarnings("ignore:Without gold labels:flyingsquid.exceptions.SourceWarning")
 def test_gold_labels_keep_their_say_in_partial_fit_and_in_files(tmp_path):
     rng = np.random.default_rng(0)
     codes, y = crowd(rng, 6, 4, right=0.75, coverage=0.8).sample(2_000, rng)

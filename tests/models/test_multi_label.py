@@ -170,6 +170,7 @@ def test_a_failed_fit_changes_nothing():
     np.testing.assert_array_equal(model.predict_proba(BY_LABEL), before)
 
 
+@pytest.mark.filterwarnings("ignore:Without gold labels:flyingsquid.exceptions.SourceWarning")
 def test_gold_and_weights_reach_every_label():
     gold = np.full((400, 3), -1)
     gold[:60, 1] = np.arange(60) % 2

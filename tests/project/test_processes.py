@@ -15,12 +15,13 @@ from functools import partial
 from pathlib import Path
 
 import numpy as np
-import pandas as pd
 import pytest
 
 import flyingsquid as fs
 from flyingsquid.exceptions import SourceWarning
 from tests.support.strategies import fittable_votes
+
+pd = pytest.importorskip("pandas")
 
 pytestmark = pytest.mark.system
 

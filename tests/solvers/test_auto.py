@@ -401,6 +401,7 @@ class TestDefault:
             bent = fs.LabelModel().fit(votes, gold=np.where(np.arange(400) < 40, 1, -1))
         assert bent.class_balance_[1] > plain.class_balance_[1]
 
+    @pytest.mark.filterwarnings("ignore:Without gold labels:flyingsquid.exceptions.SourceWarning")
     def test_gold_labels_repair_a_panel_that_is_wrong_more_often_than_right(self):
         for coverage, least in ((1.0, 0.95), (0.45, 0.75)):
             votes, y = panel(np.random.default_rng(0), 400, [0.2, 0.2, 0.2, 0.9, 0.9], coverage=coverage)

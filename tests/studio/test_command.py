@@ -8,13 +8,14 @@ import shlex
 import webbrowser
 
 import numpy as np
-import pandas as pd
 import pytest
 from click.testing import CliRunner
 
 from flyingsquid.cli.main import main
 from flyingsquid.cli.studio import studio
 from tests.studio.support import open_workspace, write_comments
+
+pd = pytest.importorskip("pandas")
 
 
 def run(*arguments):

@@ -6,13 +6,14 @@ import csv
 import types
 
 import numpy as np
-import pandas as pd
 import pytest
 
 import flyingsquid as fs
 from flyingsquid.studio.export import export, list_exports
 from flyingsquid.studio.rules import name_sources, read_source
 from tests.studio.support import RULES, open_workspace, spam_features
+
+pd = pytest.importorskip("pandas")
 
 HOSTILE = 'quote " and \' and \\ and {brace} and """ and \n newline'
 

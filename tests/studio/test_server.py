@@ -11,10 +11,10 @@ import subprocess
 import sys
 import threading
 
-import psutil
 import pytest
 
 httpx = pytest.importorskip("httpx")
+psutil = pytest.importorskip("psutil")
 pytest.importorskip("starlette")
 
 from flyingsquid.studio.server import LARGEST_REQUEST, Broadcast, create_app  # noqa: E402

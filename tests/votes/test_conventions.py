@@ -89,6 +89,47 @@ def test_a_transposed_matrix_is_found():
     assert find_misreadings(votes, (0, 1)) == []
 
 
+@pytest.mark.parametrize("undecided", ["?", "-", "Unknown", "unsure"])
+def test_a_string_that_usually_means_no_vote_is_reported(undecided):
+    votes = [["spam", "ham", undecided], ["ham", undecided, "ham"]]
+    with pytest.warns(VotesWarning, match="abstain"):
+        read = fs.Votes.from_classes(votes)
+    assert undecided in read.classes
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        fs.Votes.from_classes(votes, abstain=undecided)
+        fs.Votes.from_classes(votes, classes=["ham", "spam", undecided])
+
+
+def test_symbols_and_pictures_are_usual_classes():
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        fs.Votes.from_classes([["+", "-"], ["-", "+"]])
+        fs.Votes.from_classes([["\N{THUMBS UP SIGN}", "bad"], ["bad", "bad"]])
+
+
+@pytest.mark.parametrize("scale", [10, 100])
+def test_integer_scores_are_found(scale):
+    rng = np.random.default_rng(0)
+    truth = rng.uniform(0.1, 0.9, 300)
+    scores = np.clip(np.rint(scale * (truth[:, None] + rng.normal(0, 0.1, (300, 4)))), 0, scale).astype(int)
+    with pytest.warns(VotesWarning, match="ScoreModel"):
+        fs.LabelModel().fit(scores)
+
+
+def test_many_classes_are_not_taken_for_scores():
+    rng = np.random.default_rng(0)
+    truth = rng.integers(0, 60, 400)
+    for accuracy in np.linspace(0.1, 0.9, 20):
+        right = rng.random((400, 4)) < accuracy
+        votes = np.where(right, truth[:, None], rng.integers(0, 60, (400, 4)))
+        assert find_misreadings(votes, tuple(range(60))) == []
+    near = (truth[:, None] // 5) * 5 + rng.integers(
+        0, 5, (400, 4)
+    )  # classes with similar numbers are confused
+    assert find_misreadings(np.where(right, truth[:, None], near), tuple(range(60))) == []
+
+
 def test_declared_classes_turn_the_check_off():
     votes = np.random.default_rng(0).choice([-1, 1], (100, 3))
     with warnings.catch_warnings():

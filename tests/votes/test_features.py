@@ -1,13 +1,14 @@
 """Features of items: every type is read alike, and the fold of an item follows from its numbers."""
 
 import numpy as np
-import pandas as pd
-import polars as pl
 import pytest
 from scipy.sparse import csr_array
 
 from flyingsquid.exceptions import VotesError
 from flyingsquid.votes.features import MOST_COLUMNS, N_FOLDS, Features
+
+pd = pytest.importorskip("pandas")
+pl = pytest.importorskip("polars")
 
 
 @pytest.fixture(scope="module")

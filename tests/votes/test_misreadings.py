@@ -239,3 +239,31 @@ def test_gold_labels_and_y_are_aligned_as_pandas_aligns_them():
     assert model.score(numbered, pd.Series(TRUTH)) == model.score(FRAME, TRUTH)
     with pytest.raises(FlyingSquidError, match="`y`"):
         model.score(frame, pd.Series(TRUTH))
+
+
+def test_gold_labels_of_another_convention_are_doubted():
+    model = fs.LabelModel().fit(CODES)
+    with pytest.warns(VotesWarning, match="`y`.*-1"):
+        model.score(CODES, 2 * TRUTH - 1)
+    few = np.where(np.arange(N) < 8, 1, -1)  # a few gold labels of one class, others unknown
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        model.score(CODES, few)
+        model.score(CODES[TRUTH == 1], TRUTH[TRUTH == 1])
+
+
+@pytest.mark.parametrize("library", [pd, pl])
+def test_gold_labels_must_be_one_column(library):
+    table = library.DataFrame({"gold": TRUTH})
+    with pytest.raises(FlyingSquidError, match="`gold` must be one column"):
+        fs.LabelModel().fit(CODES, gold=table)
+    with pytest.raises(FlyingSquidError, match="`y` must be one column"):
+        fs.LabelModel().fit(CODES).score(CODES, table)
+
+
+def test_features_as_the_second_argument_are_doubted():
+    with pytest.warns(VotesWarning, match="features=X"):
+        fs.LabelModel().fit(CODES, np.zeros((N, 3)))
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        fs.LabelModel().fit(CODES, TRUTH)  # as in scikit-learn's cross-validation

@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import numpy as np
-import pandas as pd
-import polars as pl
 import pytest
 
 import flyingsquid as fs
 from flyingsquid.exceptions import VotesError
+
+pd = pytest.importorskip("pandas")
+pl = pytest.importorskip("polars")
 
 NAMES = ("gpt|given", "gpt|swapped", "rule")
 

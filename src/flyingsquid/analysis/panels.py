@@ -15,7 +15,13 @@ from flyingsquid._warnings import capture_source_warnings
 from flyingsquid.analysis.agreement import Reliability, krippendorff_alpha
 from flyingsquid.analysis.items import read_votes
 from flyingsquid.analysis.summarize import GoldTally
-from flyingsquid.estimation.replicates import SelfAgreement, combine_replicates, compare_replicates
+from flyingsquid.estimation.replicates import (
+    SelfAgreement,
+    combine_replicates,
+    compare_replicates,
+    describe_positions,
+    name_positions,
+)
 from flyingsquid.exceptions import OptionError, VotesError
 from flyingsquid.judges.planner import read_costs
 from flyingsquid.models import LabelModel
@@ -96,10 +102,7 @@ class PanelReport(Tabular):
         said = [] if self.alpha is None else [f"{self.alpha}."]
         turned = self._turned_judges()
         if turned:
-            said.append(
-                f"Answers in two orders differ more often than by chance: {format_list(turned, 12)}. Check "
-                "that votes name the answer and not its position."
-            )
+            said.append(describe_positions(turned))
         if self.redundant:
             saves = (
                 "" if self.saved is None or not self.cost else f", at {self.saved / self.cost:.0%} less cost"
@@ -113,19 +116,12 @@ class PanelReport(Tabular):
             said.append(f"All calls cost {self.cost:,.6g}.")
         return tuple(said)
 
-    def _turned_judges(self) -> list[Scalar]:
-        """Return judges of two classes whose answers look like names of positions.
-
-        Position decides a share b of the items, and random answers differ on at most half of the others.
-        """
+    def _turned_judges(self) -> list[str]:
+        """Return judges of two classes whose answers look like names of positions."""
         columns = self.judges.to_dict()
         names = ("judge", "self_agreement_high", "position_bias_low", "position_bias_high")
         rows = zip(*(columns.get(name, []) for name in names), strict=False)
-        return [
-            judge
-            for judge, agree, *bias in rows
-            if None not in (agree, *bias) and 1 - agree > (1 + max(map(abs, bias))) / 2
-        ]
+        return [str(judge) for judge, *ends in rows if None not in ends and name_positions(*ends)]
 
     def table(self) -> Table:
         """Return one row per judge, with intervals in brackets; ``judges`` has all columns as numbers."""

@@ -29,7 +29,7 @@ from flyingsquid.graph import DependencyGraph
 from flyingsquid.models import LabelModel, MajorityVote, OnlineLabelModel, SequenceLabelModel, load
 from flyingsquid.solvers import get_solver
 from flyingsquid.votes import VoteChunks, Votes
-from flyingsquid.votes.conventions import GOLD_NAMES, LABEL_NAMES
+from flyingsquid.votes.conventions import GOLD_NAMES, LABEL_NAMES, find_layout
 
 # Chunks of a columnar file are kept up to this size, so that they are decoded only once.
 _KEPT_BYTES = 1 << 28
@@ -224,6 +224,13 @@ def read_inputs(
             file, needed_by=needed_by, layout=options.get("layout"), gold=gold_file(options)
         )
     console.introduce(file)
+    layout = None if options.get("layout", "") is not None else find_layout(file.source_names)
+    if model is None and layout is not None:
+        names = format_list(file.source_names[:2])
+        console.note(
+            f"The sources {names} look like answers of one judge, and are read as different judges. Use "
+            f"--layout '{layout}' to combine them."
+        )
     if model is not None and loaded.loaded is not None and file.form == "long":
         loaded = _without_new_sources(loaded, loaded.loaded, model, console)
     return loaded, model

@@ -264,6 +264,13 @@ class Labeler:
         return Labeled(codes[inverse], posterior[inverse], n_votes[inverse])
 
 
+def _no_gold_error(column: str | None, gold: str, path: str) -> OptionError:
+    """Return the error for a column, or a file, without gold labels."""
+    if column is None:
+        return OptionError("The file contains no gold labels; fill in its column of gold labels.", path=gold)
+    return OptionError(f"Column {column} contains no gold labels.", path=path)
+
+
 def _write_labels(
     votes: LoadedVotes,
     model: Any,
@@ -277,7 +284,7 @@ def _write_labels(
     file, classes = votes.file, model.vote_schema_.classes
     gold = None if votes.loaded is None else votes.loaded.gold_codes
     if gold is not None and not (gold >= 0).any():
-        raise OptionError(f"Column {file.gold_name} contains no gold labels.", path=file.path)
+        raise _no_gold_error(file.gold_name, options["gold"], file.path)
     rng = np.random.default_rng(options["seed"]) if options["tie_break"] == "random" else None
     labeler = Labeler(model, tie_break=options["tie_break"], rng=rng)
     taken = {"label", "n_votes", "tied", *(f"p_{label}" for label in classes)}

@@ -110,7 +110,8 @@ def write_report(
         features = None if features is None else features[::step]
         part = "" if step == 1 else f" of a sample of {format_count(read.n_items, 'item')}"
     if gold is not None and not any(label is not None for label in gold.ravel()):
-        raise OptionError(f"Column {votes.file.gold_name} contains no gold labels.", path=votes.file.path)
+        where = "The file" if votes.file.gold_name is None else f"Column {votes.file.gold_name}"
+        raise OptionError(f"{where} of --gold contains no gold labels.", path=votes.file.path)
     html_report(
         read,
         gold,

@@ -241,7 +241,7 @@ def fit_mixture(
         term = tables.term(weights, abstention)
         most = MOST_FROM_PAIRS if em is None else 1.0
         trust = trust_in_tables(tested, pairs, tables, met, weights, dependence, against, most=most)
-    mixture = _mix(moments, complete, balance, em, term, trust, dependence, weights)
+    mixture = _mix(moments, pairs, complete, balance, em, term, trust, dependence, weights)
     labeled = None if rows is None else RowLabels(rows, mixture, by_tables)
     return assess_mixture(moments, labeled, balance, mixture, tables, trust, dependence)
 
@@ -302,6 +302,7 @@ def fit_weights(moments: Moments, rows: Rows | None, balance: Array | None) -> M
 
 def _mix(
     moments: Moments,
+    pairs: PairAgreement | None,
     complete: Complete | None,
     balance: Array | None,
     em: RowEM | None,

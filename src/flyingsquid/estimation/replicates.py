@@ -13,12 +13,14 @@ d / 2 + (1 - d) a(c / (1 - d)).
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
+from flyingsquid._values import format_list
 from flyingsquid.estimation.shares import NORMAL_95, wilson
 from flyingsquid.votes import Structure, Votes
 
@@ -70,6 +72,24 @@ class SelfAgreement:
     position_interval: Array
     bound: Array
     bound_interval: Array
+
+
+def name_positions(agreement_high: Any, position_low: Any, position_high: Any) -> NDArray[np.bool_]:
+    """Return whether answers of two classes look like names of positions; False for NaN.
+
+    Position decides a share b of the items, and random answers differ on at most half of the others. The
+    arguments are ends of the intervals of self-agreement under swaps and of b.
+    """
+    bias = np.maximum(np.abs(position_low), np.abs(position_high))
+    return np.asarray(1 - np.asarray(agreement_high) > (1 + bias) / 2)
+
+
+def describe_positions(judges: Sequence[str]) -> str:
+    """Return a sentence about judges whose answers look like names of positions."""
+    return (
+        f"Answers in two orders differ more often than by chance: {format_list(judges, 12)}. Check that "
+        "votes name the answer and not its position."
+    )
 
 
 def accuracy_bound(agreement: Any, n_classes: int, position: Any = 0.0) -> Array:

@@ -18,6 +18,7 @@ from flyingsquid.estimation.agreement import sparse_agreement_tables
 from flyingsquid.estimation.confusion import with_coverage
 from flyingsquid.estimation.dependence import MOST_SOURCES, Dependence
 from flyingsquid.estimation.intervals import (
+    FEWEST_SOURCES,
     AccuracyEvidence,
     accuracy_reach,
     balance_intervals,
@@ -201,6 +202,9 @@ def assess_sources(
             trust=usable,
             one_sided=float(cast[one_sided].sum() / total),
         )
+        n_voted = np.count_nonzero(np.asarray(moments.vote_counts).any(axis=0))
+        if n_groups < FEWEST_SOURCES or n_voted < 2:  # any class balance explains such votes
+            interval = np.broadcast_to([0.0, 1.0], interval.shape)
     return SourceErrors(np.where(cast > 1, errors, np.nan), accuracy_reach(evidence), interval, evidence)
 
 

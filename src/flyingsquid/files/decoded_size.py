@@ -59,6 +59,7 @@ def check_pages(path: Path, metadata: Any, limit: int) -> bool:
     if not metadata.num_row_groups:
         return has_prefixes
     with open(path, "rb") as file, mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ) as data:
+        _require_matching_statistics(data, metadata)
         for g in range(metadata.num_row_groups):
             group, total = metadata.row_group(g), 0
             for j in range(group.num_columns):
@@ -71,6 +72,28 @@ def check_pages(path: Path, metadata: Any, limit: int) -> bool:
                     name = format_value(chunk.path_in_schema)
                     raise too_large_error(f"The pages of the columns up to {name} take", total, limit)
     return has_prefixes
+
+
+def _require_matching_statistics(data: Any, metadata: Any) -> None:
+    """Raise an error if the size statistics of a column chunk do not fit its type.
+
+    pyarrow ends the process when it describes such a chunk.
+    """
+    footer = len(data) - 8 - int.from_bytes(data[-8:-4], "little")
+    try:
+        groups = _thrift_struct(data, footer, _DEPTH)[0].get(4, [])
+        for group in groups:
+            for j, chunk in enumerate(group[1]):
+                sizes = chunk.get(3, {}).get(16)
+                if sizes is None:
+                    continue
+                column = metadata.schema.column(j)
+                levels = ((2, column.max_repetition_level), (3, column.max_definition_level))
+                fits = all(len(sizes.get(field) or ()) in (0, level + 1) for field, level in levels)
+                if not fits or (1 in sizes and column.physical_type != "BYTE_ARRAY"):
+                    raise ValueError("the statistics of a column do not fit its type")
+    except (IndexError, KeyError, TypeError, AttributeError, ValueError) as error:
+        raise VoteFileError("The file is damaged: the description of a column cannot be read.") from error
 
 
 def _pages(data: Any, chunk: Any) -> Iterator[tuple[int, int | None]]:
@@ -108,7 +131,10 @@ def _varint(data: Any, at: int) -> tuple[int, int]:
 
 
 def _thrift_struct(data: Any, at: int, depth: int) -> tuple[dict[int, Any], int]:
-    """Read a struct of Thrift's compact protocol: integers and structs by field number, the rest skipped."""
+    """Read a struct of Thrift's compact protocol by field number.
+
+    Integers, lists and structs are read, booleans are left out, and other values are None.
+    """
     if not depth:
         raise ValueError("a struct is nested too deeply")
     fields: dict[int, Any] = {}
@@ -120,25 +146,36 @@ def _thrift_struct(data: Any, at: int, depth: int) -> tuple[dict[int, Any], int]
         if not step:
             number, at = _varint(data, at)
             number = (number >> 1) ^ -(number & 1)
-        if kind in (4, 5, 6):
-            value = data[at]
-            at += 1
-            if value >= 0x80:
-                value, at = _varint(data, at - 1)
-            fields[number] = (value >> 1) ^ -(value & 1)
-        elif kind == 8:  # a string, which is skipped
-            length, at = _varint(data, at)
-            at += length
-        elif kind == 12:
-            fields[number], at = _thrift_struct(data, at, depth - 1)
-        elif kind in (
-            3,
-            7,
-        ):  # a byte or a float, which are skipped; a boolean has no value apart from its kind
-            at += 1 if kind == 3 else 8
-        elif kind not in (1, 2):
-            raise ValueError(f"type {kind} does not occur in a page header")
+        if kind not in (1, 2):  # a boolean has no value apart from its kind
+            fields[number], at = _thrift_value(data, at, kind, depth)
     return fields, at + 1
+
+
+def _thrift_value(data: Any, at: int, kind: int, depth: int) -> tuple[Any, int]:
+    if kind in (4, 5, 6):
+        value = data[at]
+        at += 1
+        if value >= 0x80:
+            value, at = _varint(data, at - 1)
+        return (value >> 1) ^ -(value & 1), at
+    if kind == 8:
+        length, at = _varint(data, at)
+        return None, at + length
+    if kind in (1, 2, 3, 7):
+        return None, at + (8 if kind == 7 else 1)
+    if kind == 12:
+        return _thrift_struct(data, at, max(depth - 1, 0))
+    if kind in (9, 10):
+        n, of = data[at] >> 4, data[at] & 15
+        n, at = _varint(data, at + 1) if n == 15 else (n, at + 1)
+        if not depth or n > len(data):
+            raise ValueError("a list is nested too deeply or too long")
+        values = []
+        for _ in range(n):
+            value, at = _thrift_value(data, at, of, depth - 1)
+            values.append(value)
+        return values, at
+    raise ValueError(f"type {kind} does not occur in a parquet file")
 
 
 # ---------------------------------------------------------------------- arrow

@@ -12,6 +12,7 @@ from numpy.typing import ArrayLike, NDArray
 from flyingsquid._registry import distributed_votes
 from flyingsquid._table import Table
 from flyingsquid._values import RandomState, format_value, is_one_of
+from flyingsquid._warnings import warn_about_votes
 from flyingsquid.exceptions import (
     GraphError,
     ModelFileError,
@@ -261,6 +262,8 @@ class LabelModel(FitAttributes[Fitted, FitData], BatchEstimator):
         solver = validation.check_options(self.method, self.graph, self.temper)
         if features is not None:
             self._refuse_tasks()
+        elif self.graph is None and getattr(y, "shape", ())[1:] > (1,):
+            warn_about_votes("The second argument is ignored. Pass features=X to use features.")
         with self._lock:
             classes = validation.read_classes(self.classes, self.n_classes, votes)
             if self.classes is not None and isinstance(votes, Votes) and classes is not None:

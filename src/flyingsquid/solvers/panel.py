@@ -22,6 +22,8 @@ from flyingsquid.estimation.replicates import (
     combine_replicates,
     compare_replicates,
     consistency_weights,
+    describe_positions,
+    name_positions,
     support_of_accuracies,
 )
 from flyingsquid.estimation.source_estimates import RowLabels
@@ -136,6 +138,9 @@ def solve_panel(data: FitData, panel: Panel) -> WeightedFit:
     reason, concerns = describe_mixture(replace(found, mixture=spread, trust=trust))
     if is_swapped and found.dependence.second_factor >= SECOND_FACTOR:
         concerns = (*concerns, CONSISTENT_FOLLOWED)
+    turned = name_positions(agreement.swapped_interval[:, 1], *agreement.position_interval.T)
+    if turned.any():
+        concerns = (*concerns, describe_positions([agreement.judges[j] for j in np.flatnonzero(turned)]))
     if structure.has_replicates:
         judges = format_count(len(structure.judges), "judge")
         notes.insert(0, f"{format_count(len(structure), 'source')} combined into {judges}")

@@ -10,17 +10,21 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from flyingsquid._values import format_count, format_list, format_value
+from flyingsquid._warnings import warn_about_votes
 from flyingsquid.exceptions import VotesError
 from flyingsquid.votes.codes import ABSTAIN, Label, read_array
 from flyingsquid.votes.encode import Convention, as_column, encode
 from flyingsquid.votes.votes import Votes
+
+# With fewer gold labels, chance may explain that all of them are 1.
+_FEWEST_SIGNED = 10
 
 
 def read_task_gold(y: Any, classes: tuple[Label, ...], shape: tuple[int, int], what: str) -> NDArray[Any]:
     """Return codes of gold labels, shape (n, D), negative if unknown; ``y`` is (n, D), or (n,) if D is 1."""
     n_items, n_tasks = shape
     if n_tasks == 1:
-        column = y[:, 0] if getattr(y, "shape", None) == (n_items, 1) else y
+        column = y[:, 0] if isinstance(y, np.ndarray) and y.shape == (n_items, 1) else y
         return read_gold(column, classes, n_items, what)[:, None]
     table = read_array(
         y, what, f"an array of {format_count(n_items, 'item')} and {format_count(n_tasks, 'task')}"
@@ -35,6 +39,10 @@ def read_task_gold(y: Any, classes: tuple[Label, ...], shape: tuple[int, int], w
 
 def read_gold(y: Any, classes: tuple[Label, ...], n_items: int, what: str) -> NDArray[Any]:
     """Return codes of gold labels, shape (n,), negative if unknown."""
+    if nw.dependencies.is_into_dataframe(y):
+        raise VotesError(
+            f"`{what}` must be one column; got a table. Pass one of its columns.", parameter=what
+        )
     gold = as_column(y, what)
     if len(gold) != n_items:
         raise VotesError(
@@ -42,8 +50,24 @@ def read_gold(y: Any, classes: tuple[Label, ...], n_items: int, what: str) -> ND
         )
     unknown = None if ABSTAIN in classes else ABSTAIN
     convention = Convention(unknown, classes, advice="Pass None for items without a label")
-    codes, _ = encode(gold[:, None], convention, lambda row, _: f"{what}[{row}]")
-    return np.asarray(codes[:, 0])
+    encoded, _ = encode(gold[:, None], convention, lambda row, _: f"{what}[{row}]")
+    codes = np.asarray(encoded[:, 0])
+    # Gold labels for a fit are few, and may be of one class; a fit reports that.
+    if what == "y" and classes == (0, 1) and gold.dtype.kind in "if" and _look_signed(codes, gold):
+        warn_about_votes(
+            "All labels in `y` are 1, because -1 is read as an unknown label. Use 0 and 1 for the classes."
+        )
+    return codes
+
+
+def _look_signed(codes: NDArray[Any], gold: NDArray[Any]) -> bool:
+    """Return whether labels of the classes 0 and 1 are probably -1 and 1: all known ones, of many, are 1."""
+    n_known = np.count_nonzero(codes >= 0)
+    return bool(
+        n_known >= max(_FEWEST_SIGNED, len(codes) / 10)
+        and codes[codes >= 0].min() == 1
+        and (gold == -1).any()
+    )
 
 
 # ---------------------------------------------------------------------- values by item identifier

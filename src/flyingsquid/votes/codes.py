@@ -144,12 +144,12 @@ def require_same(what: str, ours: set[Any], theirs: set[Any]) -> None:
     """Raise an error if two sets of sources or classes differ."""
     if ours == theirs:
         return
-    unknown = ", ".join(sorted(map(repr, ours - theirs))) or "none"
-    absent = ", ".join(sorted(map(repr, theirs - ours))) or "none"
+    found = (("unexpected", ours - theirs), ("missing", theirs - ours))
+    listed = "; ".join(f"{how} {', '.join(sorted(map(repr, each)))}" for how, each in found if each)
     advice = f"Use the same {what} on both sides."
     if what == "sources" and ours - theirs:
         advice = 'If they are new, `read_votes(votes, unknown_sources="ignore")` of a model leaves them out.'
-    raise IncompatibleError(f"The {what} differ: unexpected {unknown}; missing {absent}. {advice}")
+    raise IncompatibleError(f"The {what} differ: {listed}. {advice}")
 
 
 def n_votes_in(codes: Codes) -> int:

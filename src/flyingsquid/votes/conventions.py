@@ -6,6 +6,7 @@ in memory, :mod:`flyingsquid.files` and the command line to files.
 
 from __future__ import annotations
 
+import re
 from collections import Counter
 from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 from dataclasses import dataclass
@@ -133,6 +134,23 @@ def find_other_columns(values: Sequence[Collection[Any]], n_rows: int) -> list[i
     return found
 
 
+def find_layout(names: Sequence[str] | None) -> str | None:
+    """Return the pattern of names that look like replicates of judges, or None.
+
+    >>> find_layout(["gpt|given", "gpt|swapped", "llama|given", "llama|swapped"]), find_layout(["a", "b"])
+    ('{judge}|{order}', None)
+    """
+    every = "".join(names or ())
+    for separator, field in (("|", "order"), ("@", "repeat")):
+        if separator not in every:
+            continue
+        split = [name.rpartition(separator) for name in names or ()]
+        judges, kinds = {judge for judge, _, _ in split}, {kind for _, _, kind in split}
+        if len(kinds) > 1 and "" not in judges | kinds and len(split) == len(judges) * len(kinds):
+            return f"{{judge}}{separator}{{{field}}}"
+    return None
+
+
 # ---------------------------------------------------------------------- words
 
 MISSING_TEXTS = frozenset({"", "na", "n/a", "#n/a", "<na>", "nan", "null", "none", "abstain", "abstained"})
@@ -143,6 +161,27 @@ def is_missing_text(text: str) -> bool:
     """Return whether a string usually means "no vote"; ``"-1"`` does too."""
     folded = text.strip().lower()
     return folded in MISSING_TEXTS or folded in ("-1", "-1.0")
+
+
+# Answers that usually mean "no vote" next to other strings. Unlike MISSING_TEXTS they may also be classes, so
+# they are read as such, with a warning.
+_UNDECIDED_TEXTS = frozenset({"unknown", "unsure", "undecided", "skip", "skipped"})
+_SYMBOLS = re.compile(r"[ -/:-@\[-`{-~]+")  # ASCII without letters and digits
+
+
+def find_undecided_label(labels: Sequence[Any]) -> str | None:
+    """Return a string label that probably means "no vote" next to the others, or None.
+
+    >>> find_undecided_label(["?", "ham", "spam"]), find_undecided_label(["+", "-"])
+    ('?', None)
+    """
+    texts = [*map(str, labels)]
+    symbols = [*filter(_SYMBOLS.fullmatch, texts)]
+    for text in texts:
+        # Several symbols are classes, such as + and -.
+        if text.lower() in _UNDECIDED_TEXTS or (len(symbols) == 1 and text in symbols):
+            return text
+    return None
 
 
 def find_similar_labels(labels: Iterable[Any]) -> tuple[str, str] | None:
@@ -233,6 +272,13 @@ _MOST_MISSING = 0.9
 _MIN_ZEROS = 0.05
 # By how much more two votes of a column must agree than two votes of a row, and how many columns it takes.
 _TRANSPOSED, _MIN_COLUMNS = 0.1, 20
+# Integers are probably scores if at least so many occur, two votes on an item differ at least this often, and
+# those that differ have at least this mean correlation: 0.21 and 0.70 on the panels of
+# docs/quality/scores.md.
+# Numbers of classes are correlated only if similar numbers are confused, and then votes mostly agree.
+_MIN_SCORES, _SCORES_DIFFER, _SCORE_CORRELATION = 10, 0.5, 0.15
+# Pairs of sources that are compared; the fewest votes that differ of a pair, and of all pairs.
+_SCORE_PAIRS, _MIN_PAIR, _MIN_DIFFERENT = 100, 10, 200
 # Added to counts of pairs, so that pairs that do not occur have a logarithm.
 _HALF_A_PAIR = 0.5
 
@@ -278,6 +324,14 @@ def find_misreadings(codes: Codes, classes: tuple[Label, ...], *, standard: bool
         sample = sample[np.linspace(0, len(sample) - 1, _MOST_ITEMS).astype(np.intp)]
     if standard and len(sample) >= _MIN_ITEMS and are_numbers and classes[0] in (0, 1):
         found += _misread_signs(sample) if classes == (0, 1) else _misread_numbers(sample, classes)
+    if are_numbers and len(classes) >= _MIN_SCORES and _are_scores(sample):
+        found.append(
+            Misreading(
+                "The numbers are read as unrelated classes, but votes that differ are close to each other, "
+                "so they are probably scores. ScoreModel and `flyingsquid score` combine scores.",
+                "ScoreModel if they are, or declare the classes",
+            )
+        )
     if sample.shape[1] > len(sample) and _is_transposed(sample):
         n, m = codes.shape
         found.append(
@@ -298,6 +352,14 @@ def _misread_strings(classes: tuple[Label, ...]) -> Iterator[Misreading]:
             "or spaces and are read as two classes.",
             "normalize=True in Votes.from_classes, Votes.from_frame or Votes.from_long to join them",
             Hint("normalize", "to join them", True),
+        )
+    undecided = find_undecided_label(classes)
+    if undecided is not None:
+        value = format_value(undecided)
+        yield Misreading(
+            f"The value {value} is read as a class, but usually means no vote.",
+            f"Votes.from_classes(votes, abstain={value}) if it does, or `classes` to declare it",
+            Hint("abstain", "if it means no vote", undecided),
         )
 
 
@@ -395,6 +457,30 @@ def _exceeds(
         of_part = np.stack([np.count_nonzero(part == value, axis=0) for value in values])
         without[group] = estimate(by_source - of_part, pairs - left_out @ left_out.T, n - len(part))
     return full > z * float(np.sqrt((_GROUPS - 1) * np.var(without)))
+
+
+def _are_scores(codes: NDArray[np.integer]) -> bool:
+    """Return whether many integers behave like scores: they rarely agree, but are close to each other."""
+    n, m = codes.shape
+    if n < _MIN_ITEMS or m < 2 or len(np.unique(codes[codes >= 0])) < _MIN_SCORES:
+        return False
+    first, second = np.triu_indices(m, 1)
+    chosen = np.linspace(0, len(first) - 1, min(_SCORE_PAIRS, len(first))).astype(np.intp)
+    n_differ = n_pairs = 0
+    correlations, weights = [], []
+    for i, j in zip(first[chosen], second[chosen], strict=True):
+        voted = (codes[:, i] >= 0) & (codes[:, j] >= 0)
+        a, b = codes[voted, i], codes[voted, j]
+        differ = a != b
+        n_pairs, n_differ = n_pairs + len(a), n_differ + int(differ.sum())
+        a, b = a[differ], b[differ]
+        if len(a) < _MIN_PAIR or not a.std() or not b.std():
+            continue
+        correlations.append(float(np.corrcoef(a, b)[0, 1]))
+        weights.append(len(a))
+    if sum(weights) < _MIN_DIFFERENT or n_differ < _SCORES_DIFFER * n_pairs:
+        return False
+    return float(np.average(correlations, weights=weights)) > _SCORE_CORRELATION
 
 
 def _is_transposed(codes: NDArray[np.integer]) -> bool:

@@ -408,7 +408,7 @@ def _numbered(column: Any) -> tuple[NDArray[np.integer], list[Any]]:
     values = column.drop_nulls().unique().to_list()
     if not values:  # narwhals cannot replace nothing in a column of pyarrow
         return np.full(len(column), -1, np.int32), values
-    numbers = column.cast(nw.String).replace_strict(values, range(len(values)), return_dtype=nw.Int32)
+    numbers = column.cast(nw.String).replace_strict(values, list(range(len(values))), return_dtype=nw.Int32)
     return numbers.fill_null(-1).to_numpy(), values
 
 
