@@ -53,7 +53,7 @@ from flyingsquid.inference.weighted import (
     row_sums,
     shares_of,
 )
-from flyingsquid.moments import Moments
+from flyingsquid.moments import Moments, PairAgreement
 
 Array = NDArray[np.float64]
 # Share of anchored tables in the part that tables do not get; half of it at this many votes per item. They
