@@ -15,6 +15,7 @@ from flyingsquid.estimation.agreement import (
 )
 from flyingsquid.estimation.confusion import estimate_many_balance, fit_many, fit_one_vs_rest
 from flyingsquid.estimation.gold import GoldCounts, ManyGold
+from flyingsquid.exceptions import OptionError
 from flyingsquid.moments import Moments
 from flyingsquid.votes import Votes
 from tests.oracle.many import ManyStar
@@ -102,10 +103,16 @@ def test_passes_label_items_by_tables_and_count_again(weighted, with_gold, learn
 
 
 def test_counts_alone_are_not_refined():
-    tables, balance = np.full((2, 2, 2), 0.5), np.array([0.5, 0.5])
-    found = refine(EMVotes(None), tables, balance, learn_balance=True)
-    assert found.tables is tables
-    assert found.balance is balance
+    votes, _ = sample()
+    moments, given = Moments.of(votes), np.array([0.2, 0.3, 0.5])
+    fit = fit_many(moments, given, None, method="agreement")
+    assert fit.balance is given
+    assert not fit.learned_balance
+    tables = np.asarray(fit.tables)
+    np.testing.assert_allclose(tables[:, :, :3], moments.coverage[:, None, None] * agreement_tables(moments))
+    for method in ("em", "decomposition"):
+        with pytest.raises(OptionError, match=f'method="{method}" needs the votes themselves'):
+            fit_many(moments, given, None, method=method)
 
 
 # ---------------------------------------------------------------------- class balance of many classes

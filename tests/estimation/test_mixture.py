@@ -11,7 +11,7 @@ from flyingsquid.estimation import mixture as module
 from flyingsquid.estimation.dependence import Dependence
 from flyingsquid.estimation.mixture import Complete, fit_mixture, fit_weights, gain_over_majority
 from flyingsquid.estimation.tied_em import rows_of
-from flyingsquid.estimation.trust import Trust, share_determined
+from flyingsquid.estimation.trust import Trust
 from flyingsquid.estimation.weighted import vote_weights
 from flyingsquid.inference.weighted import TableTerm
 from flyingsquid.moments import Moments
@@ -69,8 +69,7 @@ def test_a_balance_that_the_votes_show_changes_nothing():
 
 
 def without_votes(moments, balance=None, term=None, trust=0.0):
-    pairs, weights = moments.compare_pairs(), vote_weights(moments, None)
-    return module._without_votes(moments, pairs, balance, term, Trust(trust), weights)
+    return module._without_votes(moments, balance, term, Trust(trust), vote_weights(moments, None))
 
 
 def test_items_without_votes_get_the_shares_of_votes_that_are_clearly_imbalanced():
@@ -102,8 +101,7 @@ def test_the_balance_of_trusted_tables_is_mixed_in(one_sided):
     moments = Moments.of(votes)
     term = TableTerm(np.zeros((4, 2, 2)), np.ones((4, 2)), np.array([0.9, 0.1]))
     several = moments.vote_counts[1:].sum() / moments.vote_counts.sum() if one_sided else 1.0
-    determined = share_determined(moments.compare_pairs(), vote_weights(moments, None))
-    trusted = 0.6 * several * determined
+    trusted = 0.6 * several
     np.testing.assert_allclose(
         without_votes(moments, term=term, trust=0.6), trusted * term.balance + (1 - trusted) / 2
     )
@@ -224,18 +222,21 @@ def test_no_items_have_no_gain():
 
 
 @pytest.mark.parametrize(
-    ("n_tested", "share", "n_dependent", "is_tested"),
+    ("coverage", "n_tested", "share", "n_dependent", "is_tested"),
     [
-        (3, 0.0, 0, True),
-        (2, 0.0, 0, False),
-        (0, 0.51, 0, True),  # abstentions may show independence, too
-        (0, 0.5, 0, False),
-        (3, 1.0, 2, True),  # 2 of 45 pairs
-        (3, 1.0, 3, False),  # 3 of 45
+        (1.0, 0, 0.51, 0, True),  # abstentions may show independence, too
+        (1.0, 0, 0.5, 0, False),
+        (1.0, 3, 0.0, 0, False),  # tables were tested and rejected
+        (0.1, 3, 0.0, 0, True),  # members of a crowd meet on few items
+        (0.1, 2, 0.0, 0, False),
+        (1.0, 3, 1.0, 2, True),  # 2 of 45 pairs
+        (1.0, 3, 1.0, 3, False),  # 3 of 45
     ],
 )
-def test_independence_is_tested_by_enough_pairs_or_trust(n_tested, share, n_dependent, is_tested):
-    fit = fit_weights(Moments.of(simulate(0, 60, [0.8] * 10)), None, None)
+def test_independence_must_not_be_rejected_except_in_a_crowd(
+    coverage, n_tested, share, n_dependent, is_tested
+):
+    fit = fit_weights(Moments.of(simulate(0, 60, [0.8] * 10, coverage=coverage)), None, None)
     fit = replace(fit, trust=Trust(share, 0.0, n_tested), dependence=Dependence(None, n_pairs=n_dependent))
     assert fit.is_tested == is_tested
 

@@ -12,7 +12,7 @@ from scipy import optimize
 
 import flyingsquid as fs
 from flyingsquid.estimation import triplets
-from flyingsquid.estimation.signs import orient, relative_signs, standard_error_of_sum
+from flyingsquid.estimation.signs import SignKnowledge, orient, relative_signs, standard_error_of_sum
 from flyingsquid.estimation.sources import SignedMoments, comparable_pairs, flag_sources
 from flyingsquid.exceptions import NotIdentifiableError, OptionError
 from tests.support.errors import mentions
@@ -243,13 +243,15 @@ def test_pairs_that_cannot_be_compared_are_no_evidence():
     assert len(set(group.tolist())) == 3
 
 
-def orient_all(magnitudes, **changed):
+def orient_all(magnitudes, *, anchors=None, preference=None, own=None, **changed):
     m = len(magnitudes)
+    own = np.ones(m, bool) if own is None else own
+    known = SignKnowledge(tuple("abcdefgh"[:m]), own, anchors or {}, preference)
     options = {
-        "signs": np.ones(m), "group": np.zeros(m, int), "identified": np.ones(m, bool), "anchors": {},
-        "standard_error": lambda _: 0.1, "names": tuple("abcdefgh"[:m]), "preference": None, "counted": None,
+        "signs": np.ones(m), "group": np.zeros(m, int), "identified": np.ones(m, bool),
+        "standard_error": lambda _: 0.1,
     } | changed  # fmt: skip
-    return orient(magnitudes=np.asarray(magnitudes), **options)
+    return orient(magnitudes=np.asarray(magnitudes), known=known, **options)
 
 
 def test_a_group_is_better_than_random_on_average():
@@ -301,8 +303,8 @@ def test_anchors_are_weighted_by_the_strength_of_their_source():
 
 def test_sources_of_other_tasks_do_not_count_in_the_average():
     signs = np.array([1.0, 1, 1, -1, -1])
-    counted = np.array([True, True, True, False, False])
-    found = orient_all([0.3, 0.3, 0.3, 0.9, 0.9], signs=signs, counted=counted)
+    own = np.array([True, True, True, False, False])
+    found = orient_all([0.3, 0.3, 0.3, 0.9, 0.9], signs=signs, own=own)
     assert found.tolist() == [1, 1, 1, -1, -1]
 
 

@@ -63,12 +63,12 @@ def labels_of_items(votes, mixture):
     weighted = Mixture(
         weights=mixture.weights, one_sided=mixture.one_sided, without_votes=mixture.without_votes
     )
-    by_weights = mixture_posterior(codes, weighted)[:, 0]
+    by_weights = mixture_posterior(codes, weighted)
     several = Mixture(
         weights=mixture.weights, one_sided=np.zeros(4, bool), without_votes=mixture.tables.balance,
         tables=mixture.tables, trust=1.0,
     ) if mixture.tables is not None and not mixture.one_sided.any() else None  # fmt: skip
-    return by_weights, None if several is None else mixture_posterior(codes, several)[:, 0]
+    return by_weights, None if several is None else mixture_posterior(codes, several)
 
 
 def hard(labels):

@@ -1,5 +1,7 @@
 """Trust in confusion tables: chance, the evidence of abstentions, and what pairs determine."""
 
+from functools import partial
+
 import numpy as np
 import pytest
 from scipy import stats
@@ -112,27 +114,33 @@ def normal(value, variance):
 
 @pytest.mark.parametrize("mean", [-0.05, 0.0, 0.01, 0.2])
 @pytest.mark.parametrize("per_item", [1.5, 5.0, 200.0])
-def test_evidence_of_the_mean_is_a_ratio_of_integrals(mean, per_item):
-    """Wrong tables: the mean correlation is half a normal of scale .1. Negligible: a normal, by the votes."""
+@pytest.mark.parametrize("scale", [1.0, 0.2])
+def test_evidence_of_the_mean_is_a_ratio_of_integrals(mean, per_item, scale):
+    """Wrong tables: the mean correlation is half a normal of scale .1. Negligible: a normal, by the votes.
+
+    Both are smaller in proportion if the sources agree little.
+    """
     error = 0.02
-    negligible = min(max(0.05 / (per_item - 1), 0.001), 0.02)
+    negligible = scale * min(max(0.05 / (per_item - 1), 0.001), 0.02)
     grid = np.linspace(0, 1, 200_001)
-    wrong = np.trapezoid(2 * normal(grid, 0.1**2) * normal(mean - grid, error**2), grid)
+    wrong = np.trapezoid(2 * normal(grid, (scale * 0.1) ** 2) * normal(mean - grid, error**2), grid)
     by_mean = np.log(wrong / normal(mean, negligible**2 + error**2))
     # Without pairs beyond the sources, their spread is no evidence.
-    found = _evidence_against(mean, error, 0.0, 0, 50.0, per_item)
+    found = _evidence_against(mean, error, 0.0, 0, 50.0, per_item, scale)
     expected = np.logaddexp(by_mean, 0) - np.log(2) if by_mean > 0 else by_mean
     assert found == pytest.approx(expected, abs=1e-4)
 
 
 @pytest.mark.parametrize("misfit", [0.5, 1.0, 1.6])
-def test_evidence_of_the_spread_is_a_ratio_of_normal_densities(misfit):
+@pytest.mark.parametrize("scale", [1.0, 0.2])
+def test_evidence_of_the_spread_is_a_ratio_of_normal_densities(misfit, scale):
     precision, n = 50.0, 12
     values = np.full(n, np.sqrt(misfit))
-    wrong, negligible = (np.log(normal(values, 1 + precision * s**2)).sum() for s in (0.1, 0.02))
-    by_mean = _evidence_against(0.0, 0.02, 0.0, 0, precision, 3.0)
+    of_pairs = (np.log(normal(values, 1 + precision * (scale * s) ** 2)).sum() for s in (0.1, 0.02))
+    wrong, negligible = of_pairs
+    by_mean = _evidence_against(0.0, 0.02, 0.0, 0, precision, 3.0, scale)
     assert by_mean < 0
-    found = _evidence_against(0.0, 0.02, misfit, n, precision, 3.0)
+    found = _evidence_against(0.0, 0.02, misfit, n, precision, 3.0, scale)
     by_spread = wrong - negligible
     either = np.logaddexp(by_mean, by_spread) - np.log(2)
     assert found == pytest.approx(either if by_spread > 0 else by_mean + by_spread)
@@ -142,6 +150,7 @@ def trust_by_definition(votes, tables, shared, most):
     """Trust, one pair of sources at a time; every source votes for several classes."""
     (_, m), n_classes = votes.shape, tables.tables.shape[1]
     residual, spread, spare, tested = [], [], [], set()
+    signal, room = [], []
     for i in range(m):
         for j in range(i + 1, m):
             both = (votes[:, i] >= 0) & (votes[:, j] >= 0)
@@ -155,6 +164,10 @@ def trust_by_definition(votes, tables, shared, most):
             residual.append(agreed - expected)
             spread.append(max(variance, 0.25))
             spare.append(max(both.sum() - expected, 0.05 * both.sum()))
+            shares = [[(votes[both, s] == k).mean() for k in range(n_classes)] for s in (i, j)]
+            by_chance = both.sum() * np.dot(*shares)
+            signal.append((expected - by_chance) ** 2 / (both.sum() - by_chance))
+            room.append(both.sum() - by_chance)
             tested |= {i, j}
     residual, spread, spare = map(np.array, (residual, spread, spare))
     n_tested = len(residual) - len(tested)
@@ -166,6 +179,7 @@ def trust_by_definition(votes, tables, shared, most):
         n_tested,
         (spare**2 / spread).mean(),
         per_item,
+        min(np.sqrt(sum(signal) / sum(room)) / 0.15, 1.0),
     )
     dependent = np.triu(shared > 0).sum() / (m * (m - 1) / 2)
     share = min(most, probability_adequate(against)) / (1 + (dependent / 0.25) ** 8)
@@ -174,9 +188,9 @@ def trust_by_definition(votes, tables, shared, most):
 
 @pytest.mark.parametrize("n_dependent", [0, 1, 2])
 @pytest.mark.parametrize("most", [1.0, 0.8])
-@pytest.mark.parametrize("right", [0.8, 0.75])
+@pytest.mark.parametrize("right", [0.8, 0.75, 0.6])
 def test_trust_compares_the_agreement_of_every_pair_with_the_prediction(n_dependent, most, right):
-    votes, _ = simulate(np.random.default_rng(8), 400, [0.8] * 5, coverage=0.7)
+    votes, _ = simulate(np.random.default_rng(8), 400, [right] * 5, coverage=0.7)
     moments = Moments.of(votes)
     shared = np.zeros((5, 5))
     for i in range(n_dependent):
@@ -190,7 +204,7 @@ def test_trust_compares_the_agreement_of_every_pair_with_the_prediction(n_depend
         moments,
         moments.compare_pairs(),
         tables,
-        shares_of_pairs(tables),
+        partial(shares_of_pairs, tables),
         weights,
         dependence,
         None,
@@ -208,7 +222,7 @@ def test_abstentions_count_only_if_pairs_cannot_be_tested_and_all_sources_meet()
 
     def trust(abstained, moments=moments, most=1.0):
         pairs = moments.compare_pairs()
-        met = shares_of_pairs(tables)
+        met = partial(shares_of_pairs, tables)
         return trust_in_tables(moments, pairs, tables, met, weights, Dependence(None), abstained, most=most)
 
     assert trust(None) == Trust(0.0)

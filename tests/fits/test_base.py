@@ -6,8 +6,7 @@ import numpy as np
 import pytest
 
 import flyingsquid as fs
-from flyingsquid.estimation.agreement import EMVotes
-from flyingsquid.estimation.confusion import estimate_many_balance
+from flyingsquid.estimation.confusion import fit_many
 from flyingsquid.estimation.gold import ManyGold
 from flyingsquid.estimation.replicates import combine_replicates, compare_replicates
 from flyingsquid.exceptions import OptionError
@@ -57,8 +56,9 @@ def test_an_estimated_balance_of_many_classes_needs_all_items():
         fs.LabelModel(method="em", class_balance="estimate").fit(
             fs.VoteChunks([fs.Votes.from_classes(codes, classes=range(3))])
         )
-    _, errors = estimate_many_balance(fs.Moments.of(codes), EMVotes(None), None)
-    assert np.isinf(errors).all()
+    for method in ("agreement", "em", "decomposition"):
+        with pytest.raises(OptionError, match='class_balance="estimate" needs the votes themselves'):
+            fit_many(fs.Moments.of(codes), "estimate", None, method=method)
 
 
 def test_gold_labels_of_very_many_classes_are_refused():

@@ -138,7 +138,8 @@ def test_a_class_of_one_in_a_thousand(method):
     votes = votes_of(y, [0.9, 0.85, 0.8, 0.95, 0.9], rng)
     model = fs.LabelModel(method=method, class_balance=[0.999, 0.001]).fit(votes)
     posterior = assert_sound(model, votes)
-    assert posterior[:, 1].mean() < (0.15 if method == "weighted" else 0.05)  # shares of votes, not odds
+    # Shares of votes, not odds; the default uses some, because agreement on one class does not test tables.
+    assert posterior[:, 1].mean() < {"weighted": 0.15, "auto": 0.1}.get(method, 0.05)
     assert posterior[y == 1, 1].mean() > 5 * posterior[y == 0, 1].mean()
 
 

@@ -29,7 +29,7 @@ def test_log_odds_follow_a_direction_of_the_factors():
         weights=np.ones((8, 2)), one_sided=np.ones(8, bool), without_votes=np.full(2, 0.5), majority=0.5
     )
     toward, intercept = np.array([1.5, -0.7]), 0.4
-    found = mixture_posterior(votes, follow_direction(mixture, factors, toward, intercept))[:, 0]
+    found = mixture_posterior(votes, follow_direction(mixture, factors, toward, intercept))
     for row, label in zip(votes[:50], found[:50], strict=True):
         if (row >= 0).any():
             log_odds = intercept + sum(
