@@ -1,4 +1,4 @@
-"""What each solver supports, as a list: a capability must not be lost or added by accident."""
+"""Capabilities of the solvers, as a list: one must not be lost or added by accident."""
 
 from __future__ import annotations
 

@@ -209,7 +209,7 @@ class View:
 
     @property
     def is_sampled(self) -> bool:
-        """Whether the fit is on a sample of the items."""
+        """True if the fit is on a sample of the items."""
         return len(self.fit.rows) < len(self.summary.covered)
 
     def full_fit(self) -> StudioFit:
