@@ -62,9 +62,8 @@ def solve_corrected(data: FitData, name: str, plain: WeightedFit | None = None) 
     if rows is not None and before is not None and not _is_representative(own, before, rows.counts):
         by_gold = replace(by_gold, effect=replace(by_gold.effect, is_representative=False))
     doubts = _gold_classes_concern(truth, data)
-    if (
-        by_gold.effect.is_representative
-    ):  # votes on items that were chosen because they are difficult may be wrong
+    # Votes on items that were chosen because they are difficult may be wrong.
+    if by_gold.effect.is_representative:
         doubts += _contradiction_concern(own, truth)
     corrected = replace(
         CorrectedFit.of(plain, by_gold),
