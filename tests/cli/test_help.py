@@ -115,6 +115,19 @@ def test_help_imports_no_more_than_it_needs():
 
 
 @pytest.mark.system
+def test_label_imports_no_more_than_it_needs(tmp_path):
+    (tmp_path / "votes.csv").write_text("a,b,c\n" + "0,0,1\n1,1,1\n0,1,0\n" * 10)
+    code = (
+        "import sys; from flyingsquid.cli.main import main\n"
+        "main(['label', 'votes.csv', '-o', 'labels.csv'], standalone_mode=False)\n"
+        "print([m for m in ('sklearn', 'scipy.stats', 'pyarrow', 'pandas') if m in sys.modules])"
+    )
+    run = [sys.executable, "-W", "ignore", "-c", code]
+    answer = subprocess.run(run, capture_output=True, text=True, check=True, cwd=tmp_path)
+    assert answer.stdout.splitlines()[-1] == "[]"
+
+
+@pytest.mark.system
 @pytest.mark.parametrize("shell", ["bash", "zsh", "fish"])
 def test_completion_is_a_script_of_the_shell(shell):
     script = CliRunner().invoke(main, ["completion", shell]).output

@@ -15,7 +15,6 @@ from flyingsquid._values import RandomState, format_count, read_random_state
 from flyingsquid._warnings import capture_source_warnings
 from flyingsquid.analysis.items import read_items, read_votes
 from flyingsquid.exceptions import OptionError, VotesError
-from flyingsquid.models.end_model import select_rows
 from flyingsquid.votes.arguments import item_ids, join_by_item
 
 Array = NDArray[np.float64]
@@ -157,7 +156,7 @@ def labels_saved(
     from sklearn.pipeline import make_pipeline
     from sklearn.preprocessing import MaxAbsScaler
 
-    from flyingsquid.models.end_model import WeaklySupervisedClassifier
+    from flyingsquid.models.end_model import WeaklySupervisedClassifier, select_rows
 
     rng = read_random_state(random_state)
     if model is None:
@@ -212,6 +211,8 @@ def _learning_curve(
         How often each of g items was right, and how often it was tested.
     """
     from sklearn.base import clone
+
+    from flyingsquid.models.end_model import select_rows
 
     n = len(y)
     n_trained = n - max(1, round(_TESTED * n))
