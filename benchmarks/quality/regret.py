@@ -312,12 +312,14 @@ def measure(methods: Mapping[str, Mapping[str, Any]]) -> dict[str, dict[str, dic
             continue
         found[group] = {}
         for number, case in enumerate(make(seed, count)):
-            row = {"majority vote": scores(majority(case.votes, case.n_classes), case.y, case.n_classes)}
-            for name, options in methods.items():
-                row[name] = scores(label(case, options), case.y, case.n_classes)
+            labels = {"majority vote": majority(case.votes, case.n_classes)}
+            labels |= {name: label(case, options) for name, options in methods.items()}
             if case.bayes is not None:
-                row["Bayes"] = scores(case.bayes, case.y, case.n_classes)
-            found[group][f"{number}: {case.name}"] = row
+                labels["Bayes"] = case.bayes
+            found[group][f"{number}: {case.name}"] = {
+                name: [round(score, 6) for score in scores(p, case.y, case.n_classes)]
+                for name, p in labels.items()
+            }
         print(f"{group}: {len(found[group])} cases", file=sys.stderr, flush=True)
     return found
 
