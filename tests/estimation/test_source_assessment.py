@@ -28,18 +28,12 @@ from flyingsquid.estimation.weighted import vote_weights
 from flyingsquid.inference.weighted import Mixture, mixture_posterior
 from flyingsquid.moments import Moments
 from flyingsquid.votes import Votes
+from tests.support.strategies import votes_of_four
 
 
 def sample(seed, n=120, n_classes=2, one_sided=False):
-    rng = np.random.default_rng(seed)
-    y = rng.integers(0, n_classes, n)
-    wrong = (y[:, None] + rng.integers(1, n_classes, (n, 4))) % n_classes
-    votes = np.where(rng.random((n, 4)) < [0.9, 0.8, 0.7, 0.6], y[:, None], wrong)
-    votes[rng.random(votes.shape) < 0.3] = -1
-    if one_sided:
-        votes[votes[:, 3] != 1, 3] = -1
-    votes[:5] = -1
-    return Votes.from_classes(votes.astype(np.int8), classes=range(n_classes))
+    votes = votes_of_four(seed, n, n_classes, one_sided=one_sided)
+    return Votes.from_classes(votes, classes=range(n_classes))
 
 
 def fitted(votes, trust, *, with_tables=True):

@@ -7,6 +7,7 @@ from flyingsquid.estimation.tied_em import PairEM, RowEM, converge, rows_of, tie
 from flyingsquid.estimation.weighted import vote_weights
 from flyingsquid.moments import Moments
 from flyingsquid.votes import Votes
+from tests.support.strategies import votes_of_four
 
 
 def shrunk(expected, row_votes):
@@ -89,16 +90,7 @@ def test_pairs_start_without_one_sided_sources():
 
 
 def sample(seed=0, n=150, one_sided=False, n_classes=2):
-    """Votes of four sources with abstentions, among them some items without votes."""
-    rng = np.random.default_rng(seed)
-    y = rng.integers(0, n_classes, n)
-    wrong = (y[:, None] + rng.integers(1, n_classes, (n, 4))) % n_classes
-    votes = np.where(rng.random((n, 4)) < [0.9, 0.8, 0.7, 0.6], y[:, None], wrong)
-    votes[rng.random(votes.shape) < 0.3] = -1
-    if one_sided:
-        votes[votes[:, 3] != 1, 3] = -1
-    votes[:5] = -1
-    return votes.astype(np.int8)
+    return votes_of_four(seed, n, n_classes, one_sided=one_sided)
 
 
 def start_of(votes, n_classes, balance=None):

@@ -261,4 +261,5 @@ def test_gold_labels_that_contradict_the_votes_are_pointed_out(n_classes, mistak
 @pytest.mark.parametrize("n_gold", [20, 100, 600])
 def test_gold_labels_in_the_order_of_the_votes_raise_no_warning(n_classes, n_gold):
     votes, y = sample(n_classes)
-    fs.LabelModel().fit(votes, gold=some(y, n_gold))  # warnings are errors in tests
+    model = fs.LabelModel().fit(votes, gold=some(y, n_gold))  # warnings are errors in tests
+    assert model.n_gold_ == n_gold

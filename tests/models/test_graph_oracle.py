@@ -20,7 +20,7 @@ SMALL = [
 ]  # fmt: skip
 
 
-def exact(name, method, seed=0, **kinds):
+def assert_exact_fit(name, method, seed=0, **kinds):
     graph = two.graph_of(*two.GRAPHS[name])
     model = random_model(np.random.default_rng(seed), graph.n_tasks, *two.GRAPHS[name], **kinds)
     two.assert_exact(model, two.fit_exactly(model, graph, method=method), graph)
@@ -28,22 +28,22 @@ def exact(name, method, seed=0, **kinds):
 
 @pytest.mark.parametrize(("name", "method"), list(zip(SMALL, 2 * two.SYMMETRIC, strict=True)))
 def test_symmetric_sources(name, method):
-    exact(name, method, seed=len(name))
+    assert_exact_fit(name, method, seed=len(name))
 
 
 @pytest.mark.parametrize(("name", "method"), list(zip(SMALL, 3 * ["covariance", "quadratic"], strict=True)))
 def test_sources_that_err_differently_on_each_class(name, method):
-    exact(name, method, seed=len(name), symmetric=False)
+    assert_exact_fit(name, method, seed=len(name), symmetric=False)
 
 
 @pytest.mark.parametrize("name", ["pair", "shared node", "chain with a pair", "clique of three"])
 def test_the_linear_system_of_the_paper(name):
-    exact(name, two.LINEAR, seed=2, joint_abstaining=True)
+    assert_exact_fit(name, two.LINEAR, seed=2, joint_abstaining=True)
 
 
 @pytest.mark.parametrize("name", ["triangle", "tree"])
 def test_tasks_in_a_cycle_and_in_a_tree(name):
-    exact(name, "triplet", abstains=False)
+    assert_exact_fit(name, "triplet", abstains=False)
 
 
 def test_a_joint_table_of_tasks():

@@ -51,3 +51,19 @@ def graph_of(source_task, task_edges=(), source_edges=()) -> fs.DependencyGraph:
         task_edges=task_edges,
         source_edges=source_edges,
     )
+
+
+def votes_of_four(seed, n, n_classes=2, *, one_sided=False):
+    """Draw votes of four sources with abstentions; the first five items have no votes.
+
+    With ``one_sided``, the last source votes for class 1 only.
+    """
+    rng = np.random.default_rng(seed)
+    y = rng.integers(0, n_classes, n)
+    wrong = (y[:, None] + rng.integers(1, n_classes, (n, 4))) % n_classes
+    votes = np.where(rng.random((n, 4)) < [0.9, 0.8, 0.7, 0.6], y[:, None], wrong)
+    votes[rng.random(votes.shape) < 0.3] = -1
+    if one_sided:
+        votes[votes[:, 3] != 1, 3] = -1
+    votes[:5] = -1
+    return votes.astype(np.int8)

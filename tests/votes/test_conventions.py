@@ -104,8 +104,10 @@ def test_a_string_that_usually_means_no_vote_is_reported(undecided):
 def test_symbols_and_pictures_are_usual_classes():
     with warnings.catch_warnings():
         warnings.simplefilter("error")
-        fs.Votes.from_classes([["+", "-"], ["-", "+"]])
-        fs.Votes.from_classes([["\N{THUMBS UP SIGN}", "bad"], ["bad", "bad"]])
+        signs = fs.Votes.from_classes([["+", "-"], ["-", "+"]])
+        thumbs = fs.Votes.from_classes([["\N{THUMBS UP SIGN}", "bad"], ["bad", "bad"]])
+    assert set(signs.classes) == {"+", "-"}
+    assert set(thumbs.classes) == {"\N{THUMBS UP SIGN}", "bad"}
 
 
 @pytest.mark.parametrize("scale", [10, 100])

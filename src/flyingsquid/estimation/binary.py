@@ -18,7 +18,7 @@ from flyingsquid.estimation.conditional import (
     fit_conditional,
     orient_conditional,
 )
-from flyingsquid.estimation.gold import UNIFORM_WORTH, GoldCounts
+from flyingsquid.estimation.gold import UNIFORM_LABELS, GoldCounts
 from flyingsquid.estimation.signs import SignKnowledge
 from flyingsquid.estimation.sources import (
     Separation,
@@ -293,7 +293,7 @@ def _choose_balance(
     origin = "estimated from votes"
     if evidence.gold is not None:
         own = estimate if estimate.is_usable else BalanceEstimate(0.0, np.inf)
-        prior_items = UNIFORM_WORTH if balance is None else 2.0
+        prior_items = UNIFORM_LABELS if balance is None else 2.0
         estimate = BalanceEstimate(*evidence.gold.balance(own.expected, own.error, prior_items))
         origin = "estimated from votes and gold labels" if own.is_usable else "estimated from gold labels"
     elif not estimate.is_usable:

@@ -105,7 +105,7 @@ class GoldCounts:
 
 # A table of this many classes by as many takes half a gigabyte.
 _MOST_CLASSES = 8_192
-UNIFORM_WORTH = 20.0
+UNIFORM_LABELS = 20.0
 """A uniform default balance counts as this many gold labels, so that a few labels do not replace it."""
 
 
@@ -182,4 +182,4 @@ class ManyGold:
         uniform = np.full(n_classes, 1 / n_classes)
         spread = float(((self.classes - n * uniform) ** 2).sum() * n_classes / n)  # chi squared
         kept = max(0.0, 1 - 2 * (n_classes - 1) / spread) if spread > 0 else 0.0
-        return np.asarray(uniform + kept * (self.balance(uniform, UNIFORM_WORTH) - uniform))
+        return np.asarray(uniform + kept * (self.balance(uniform, UNIFORM_LABELS) - uniform))
