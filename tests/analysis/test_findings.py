@@ -12,7 +12,7 @@ from scipy.stats import spearmanr
 
 import flyingsquid as fs
 from flyingsquid.analysis import dependence_given_truth, findings
-from flyingsquid.analysis.sentences import describe
+from flyingsquid.analysis.findings import describe
 from flyingsquid.exceptions import VotesError
 
 DATA = os.environ.get("FLYINGSQUID_DATA")

@@ -13,14 +13,13 @@ from flyingsquid.estimation.balance import resolve_task_balance
 from flyingsquid.estimation.conditional import _indicator_triplets
 from flyingsquid.estimation.dependence import near_copies
 from flyingsquid.estimation.gold import GoldCounts, ManyGold
-from flyingsquid.estimation.graph_moments import pair_of_tasks
 from flyingsquid.estimation.graph_tables import require_few_cells
 from flyingsquid.estimation.independence import FitTest
 from flyingsquid.estimation.proportional import tables_from_joint
 from flyingsquid.estimation.sources import CenteredMoments, SignedMoments
 from flyingsquid.estimation.structure import _weakest, _worst
-from flyingsquid.estimation.symmetric import accuracies_from_balance
-from flyingsquid.estimation.transition import fit_transition_many
+from flyingsquid.estimation.transition import fit_transition_many, pair_of_tasks
+from flyingsquid.estimation.triplets import accuracies_from_balance
 from flyingsquid.estimation.units import UnitCounts, UnitTable, ignore_abstention, unit_table
 from flyingsquid.estimation.weighted import is_one_sided
 from flyingsquid.exceptions import GraphError, NotIdentifiableError, OptionError, SourceWarning

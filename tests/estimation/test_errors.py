@@ -17,9 +17,9 @@ from flyingsquid.estimation.errors import (
     triplet_mean_errors,
 )
 from flyingsquid.estimation.sources import SignedMoments
-from flyingsquid.estimation.symmetric import accuracies_from_balance
 from flyingsquid.estimation.triplets import (
     Pairs,
+    accuracies_from_balance,
     all_triplets_mean,
     all_triplets_median,
     given_triplets,

@@ -3,13 +3,14 @@
 import numpy as np
 import pytest
 
-from flyingsquid.estimation import feature_regression
-from flyingsquid.estimation.feature_regression import Folded, learn
+from flyingsquid.estimation import features as regression
 from flyingsquid.estimation.features import (
+    Folded,
     _choose_weight,
     _shares,
     _split,
     fit_features,
+    learn,
     restoring_offsets,
 )
 from flyingsquid.inference.features import combine, to_evidence, weighted_evidence
@@ -140,9 +141,7 @@ def test_sums_of_two_parts_add_up():
 
 
 def test_every_fold_is_predicted_by_the_others(monkeypatch):
-    monkeypatch.setattr(
-        feature_regression, "_PENALTIES", np.array([0.1])
-    )  # all folds take part in the choice
+    monkeypatch.setattr(regression, "_PENALTIES", np.array([0.1]))  # all folds take part in the choice
     X, votes, _ = make(500)
     features, d = Features.read(X, 500), X.shape[1]
     (learner,) = learn(features, np.zeros(d), np.ones(d), [posterior(votes)], np.ones(500))
@@ -221,7 +220,7 @@ def test_columns_are_described_by_weighted_means_and_deviations_of_known_values(
     X[5:15, 0] = np.nan
     X[:, 3] = 7.0
     weights = np.random.default_rng(1).integers(0, 3, 50).astype(float)
-    means, scales = feature_regression.column_statistics(Features.read(X, 50), weights)
+    means, scales = regression.column_statistics(Features.read(X, 50), weights)
     for column in range(3):
         known = ~np.isnan(X[:, column])
         mean = np.average(X[known, column], weights=weights[known])
@@ -243,9 +242,9 @@ def test_coefficients_are_those_of_a_ridge_regression_on_the_other_folds():
     (_, rows, folds), *_ = features.chunks()
     intercepts, coefficients = Folded.of(features, np.zeros(3), np.ones(3), targets, weights).solve(2)
     losses, found = [], []
-    for penalty in feature_regression._PENALTIES:
+    for penalty in regression._PENALTIES:
         loss, of_folds = 0.0, []
-        for fold in range(feature_regression.N_FOLDS):
+        for fold in range(regression.N_FOLDS):
             kept, out = folds != fold, folds == fold
             w = weights[kept] / weights[kept].sum()
             center, mean = w @ rows[kept], w @ targets[kept]

@@ -10,17 +10,17 @@ import pytest
 
 import flyingsquid as fs
 from flyingsquid.estimation.binary import Evidence, fit_binary
-from flyingsquid.estimation.graph_moments import joint_table
-from flyingsquid.estimation.symmetric import Options
 from flyingsquid.estimation.transition import (
     LaggedMoments,
     effective_row,
     excess_correlations,
     fit_transition,
+    joint_table,
     persistence_of_errors,
     share_of_neighbors,
     transition_by_agreement,
 )
+from flyingsquid.estimation.triplets import Options
 from flyingsquid.exceptions import SourceWarning
 
 

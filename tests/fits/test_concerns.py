@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 import flyingsquid as fs
-from flyingsquid.fits.concerns import concerns_about
+from flyingsquid.fits.summary import concerns_about
 from flyingsquid.moments import ConfusionTables
 
 

@@ -11,7 +11,7 @@ from sklearn.base import clone
 
 import flyingsquid as fs
 from flyingsquid._limits import use_limits
-from flyingsquid.estimation.views import split_views
+from flyingsquid.estimation.confusion import split_views
 from flyingsquid.exceptions import ModelFileError, NotIdentifiableError, OptionError
 from flyingsquid.files.state import State, write_state
 from flyingsquid.moments.files import to_state as counts_to_state

@@ -8,11 +8,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import flyingsquid as fs
-from flyingsquid.models._stream_state import StreamBalances
+from flyingsquid.models._stream import StreamBalances
 from flyingsquid.moments.adaptive import DyadicCounts, agreeing_parts, dispersion_of
 from flyingsquid.moments.counting import CountPlan
-from flyingsquid.moments.window_layout import Layout
-from flyingsquid.moments.windows import DecayedCounts, RollingCounts
+from flyingsquid.moments.windows import DecayedCounts, Layout, RollingCounts
 from tests.support.strategies import examples
 
 GRAPHS = {

@@ -99,10 +99,10 @@ from tests.mutants.sites import ROOT, mutant_at, sites
 
 prepare()
 
-doctest = "src/flyingsquid/estimation/views.py::flyingsquid.estimation.views.split_views"
+doctest = "src/flyingsquid/estimation/confusion.py::flyingsquid.estimation.confusion.split_views"
 far = "tests/models/test_many_classes.py::test_views_see_all_classes"
 seconds = {doctest: 0.1, far: 0.1}
-file = ROOT / "src/flyingsquid/estimation/views.py"
+file = ROOT / "src/flyingsquid/estimation/confusion.py"
 found = [mutant_at(file, n, *place) for n, place in enumerate(sites(ast.parse(file.read_text("utf-8"))))]
 wrong = [m for m in found if m.before.startswith("return [")][-1]
 harmless = next(m for m in found if m.before == "12")  # digits to round to

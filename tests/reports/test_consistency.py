@@ -17,8 +17,7 @@ import pytest
 import flyingsquid as fs
 from flyingsquid._values import format_count
 from flyingsquid.analysis import agreement, compare_with_majority, contested_items, disagreement_buckets
-from flyingsquid.analysis.findings import findings
-from flyingsquid.analysis.sentences import describe_balance
+from flyingsquid.analysis.findings import describe_balance, findings
 from flyingsquid.files import write_votes
 from tests.support.cli_files import run
 from tests.support.report_data import Page

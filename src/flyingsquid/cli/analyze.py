@@ -61,7 +61,7 @@ def analyze(votes: str, as_json: bool, pairs: int, **options: Any) -> None:
 def _analyze(loaded: LoadedVotes, model: Any, most_pairs: int, console: Console) -> dict[str, Any]:
     """Print everything, and return it as JSON values."""
     from flyingsquid.analysis import findings, panel_report, summarize
-    from flyingsquid.analysis.sentences import describe_balance
+    from flyingsquid.analysis.findings import describe_balance
 
     with console.waiting("analyzing the votes"):
         chunk, step = loaded.sample()

@@ -114,7 +114,7 @@ def label(votes: str, output: str, **options: Any) -> None:
     inputs = [votes, options["with_model"], options["features_path"]]
     check_outputs(inputs, outputs, overwrite=options["force"])
     check_output_format(output, options["output_format"], LABEL_FORMATS)
-    from flyingsquid.analysis.sentences import verdict_on
+    from flyingsquid.analysis.findings import verdict_on
     from flyingsquid.cli.inputs import fit_model, load_features, read_inputs
 
     console = Console(options["quiet"] or options["as_json"], output == "-")

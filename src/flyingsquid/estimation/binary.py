@@ -29,14 +29,14 @@ from flyingsquid.estimation.sources import (
     flag_sources,
     vote_tables,
 )
-from flyingsquid.estimation.symmetric import SYMMETRIC, Options, fit_symmetric
+from flyingsquid.estimation.triplets import SYMMETRIC, Options, fit_symmetric
 from flyingsquid.exceptions import NotIdentifiableError, OptionError
 from flyingsquid.graph import DependencyGraph
 from flyingsquid.moments import Moments
 from flyingsquid.votes import Votes
 
 if TYPE_CHECKING:
-    from flyingsquid.estimation.graph_moments import TaskPair
+    from flyingsquid.estimation.transition import TaskPair
     from flyingsquid.estimation.units import UnitTable
 
 Array = NDArray[np.float64]

@@ -14,8 +14,15 @@ from flyingsquid.estimation.binary import BinaryFit, Evidence
 from flyingsquid.estimation.conditional import ConditionalFit
 from flyingsquid.estimation.shares import NORMAL_95
 from flyingsquid.estimation.sources import SignedMoments
-from flyingsquid.estimation.symmetric import accuracies_from_balance, has_few_own_groups, triplet_pairs
-from flyingsquid.estimation.triplets import Pairs, all_triplets_mean, roots, strongest_partners
+from flyingsquid.estimation.triplets import (
+    Pairs,
+    accuracies_from_balance,
+    all_triplets_mean,
+    has_few_own_groups,
+    roots,
+    strongest_partners,
+    triplet_pairs,
+)
 from flyingsquid.moments import Moments
 
 Array = NDArray[np.float64]

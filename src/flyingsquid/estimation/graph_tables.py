@@ -13,25 +13,26 @@ import numpy as np
 from numpy.typing import NDArray
 
 from flyingsquid._values import format_list
-from flyingsquid.estimation.agreement import EMVotes, agreement_tables, refine
+from flyingsquid.estimation.agreement import PRIOR_VOTES, EMVotes, agreement_tables, prior_table, refine
 from flyingsquid.estimation.balance import TaskBalance
-from flyingsquid.estimation.confusion import with_coverage
-from flyingsquid.estimation.graph_moments import pair_of_many
+from flyingsquid.estimation.confusion import three_views, with_coverage
 from flyingsquid.estimation.proportional import tables_of_tasks
-from flyingsquid.estimation.transition import MOST_CLASSES
+from flyingsquid.estimation.transition import MOST_CLASSES, pair_of_many
 from flyingsquid.estimation.units import (
     Instruments,
     UnitCounts,
     UnitTable,
     by_instruments,
+    ignore_abstention,
     reconcile_units,
     unit_table,
 )
-from flyingsquid.estimation.views import three_views
 from flyingsquid.exceptions import GraphError, NotIdentifiableError
 from flyingsquid.graph import DependencyGraph
 from flyingsquid.moments import Moments
 from flyingsquid.votes import Votes
+from flyingsquid.votes.codes import Codes, dense_codes
+from flyingsquid.votes.patterns import all_patterns, packed_chunks
 from flyingsquid.votes.tallies import item_votes
 
 Array = NDArray[np.float64]
@@ -376,4 +377,73 @@ def _fit_units(
         single, by_views = task.tables_of(unit), task.route == "views"
         solved = unit_table(unit, separator, joint, counts, single, balance, abstention_counts=by_views)
         found.append(solved)
+    return reconcile_units(found)
+
+
+# ---------------------------------------------------------------------- tables given labels
+
+
+_TINY = 1e-300
+
+
+def expected_tables(
+    codes: Codes, posterior: Array, graph: DependencyGraph, abstention_counts: NDArray[np.bool_]
+) -> Array:
+    """Return P(vote = v | Y = k) of every source, shape (m, K, K + 1), no vote last.
+
+    Parameters
+    ----------
+    codes : dense (n, m) or sparse codes of K classes
+    posterior : array of shape (n, D, K)
+        P(Y_d = k | votes), times how often the item counts.
+    abstention_counts : mask of shape (D,)
+        Tasks whose truth may affect the coverage of a source.
+    """
+    n_classes = posterior.shape[2]
+    tables = np.empty((graph.n_sources, n_classes, n_classes + 1))
+    total = posterior.sum(axis=0)
+    prior = prior_table(n_classes)
+    for task in range(graph.n_tasks):
+        own = list(graph.sources_of(task))
+        columns = dense_codes(codes[:, own])
+        votes = np.stack([(columns == vote).T @ posterior[:, task] for vote in range(n_classes)], axis=2)
+        coverage = np.minimum(votes.sum(axis=(1, 2)) / total[task].sum(), 1.0)
+        silent = np.maximum(total[task] - votes.sum(axis=2), 0.0)
+        silent += PRIOR_VOTES * (1 - coverage[:, None])
+        votes = votes + PRIOR_VOTES * coverage[:, None, None] * prior
+        if not abstention_counts[task]:
+            votes /= np.maximum(votes.sum(axis=2, keepdims=True), _TINY)
+            votes *= coverage[:, None, None]
+            silent = np.broadcast_to(1 - coverage[:, None], silent.shape)
+        tables[own] = np.concatenate([votes, silent[:, :, None]], axis=2)
+    return np.asarray(tables / tables.sum(axis=2, keepdims=True))
+
+
+def expected_units(
+    codes: Codes,
+    posterior: Array,
+    graph: DependencyGraph,
+    tables: Array,
+    abstention_counts: NDArray[np.bool_],
+) -> tuple[UnitTable, ...]:
+    """Return P(joint votes | Y = k) of every unit; ``tables`` (m, K, K + 1) are those of single sources.
+
+    Other parameters are those of :func:`expected_tables`.
+    """
+    n_classes = posterior.shape[2]
+    balance = posterior.sum(axis=0) / posterior[:, 0].sum()
+    found = []
+    for tree in graph._units:
+        for sources, separator in zip(tree.cliques, tree.separators, strict=True):
+            task = graph.source_task[sources[0]]
+            given = posterior[:, task]
+            alone = np.ones((n_classes, (n_classes + 1) ** len(sources)))
+            for column, source in enumerate(sources):
+                alone *= tables[source][:, all_patterns(len(sources), n_classes)[:, column]]
+            counts = PRIOR_VOTES * alone
+            for rows, numbers in packed_chunks(dense_codes(codes[:, list(sources)]), n_classes):
+                for k in range(n_classes):
+                    counts[k] += np.bincount(numbers, given[rows, k], minlength=counts.shape[1])
+            unit = UnitTable(sources, separator, counts / counts.sum(axis=1, keepdims=True))
+            found.append(unit if abstention_counts[task] else ignore_abstention(unit, balance[task]))
     return reconcile_units(found)

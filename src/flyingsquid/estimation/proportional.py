@@ -15,7 +15,7 @@ from flyingsquid.graph import DependencyGraph
 from flyingsquid.graph.junction import JunctionTree
 
 if TYPE_CHECKING:
-    from flyingsquid.estimation.graph_moments import TaskPair
+    from flyingsquid.estimation.transition import TaskPair
 
 Array = NDArray[np.float64]
 Edges = tuple[tuple[int, int], ...]

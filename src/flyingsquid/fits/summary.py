@@ -1,20 +1,26 @@
-"""Summaries of sources, one row per source."""
+"""Summaries of a fit: tables of sources, sequences, and concerns about sources and the class balance."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import replace
+from dataclasses import dataclass, fields, replace
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from flyingsquid._table import Scalar, Table, as_scalar
-from flyingsquid._values import format_count
-from flyingsquid.fits.diagnostics import Diagnostics
+from flyingsquid._values import format_count, format_value
+from flyingsquid.estimation.intervals import FEWEST_SOURCES
+from flyingsquid.estimation.shares import NORMAL_95
+from flyingsquid.estimation.transition import LARGEST_ERROR, Transition
+from flyingsquid.fits.base import Fit
+from flyingsquid.fits.diagnostics import PERSISTENT, Diagnostics, format_names, names_in
+from flyingsquid.fits.weighted import balanced_accuracies
 from flyingsquid.moments import Moments
-from flyingsquid.votes import REASONS
-from flyingsquid.votes.tallies import SourceTally
+from flyingsquid.votes import REASONS, Votes
+from flyingsquid.votes.decisions import best_classes
+from flyingsquid.votes.tallies import SourceTally, has_votes
 
 Array = NDArray[np.float64]
 Notes = list[list[str]]
@@ -196,3 +202,209 @@ def _polarity(tally: SourceTally, i: int) -> str:
 def numbers(values: NDArray[Any], known: NDArray[np.bool_]) -> list[Scalar]:
     """Return values as cells, blank if they are unknown or not finite."""
     return [v if k and np.isfinite(v) else None for v, k in zip(values.tolist(), known, strict=True)]
+
+
+# ---------------------------------------------------------------------- sequences
+
+
+@dataclass(frozen=True, slots=True, eq=False, kw_only=True)
+class SequenceDiagnostics(Diagnostics):
+    """Diagnostics of a sequence model: those of its rows, and of their order.
+
+    Attributes
+    ----------
+    transition : str
+        Origin of the transition, for messages.
+    correlation, correlation_error : float
+        Correlation of neighboring truths, estimated from the votes, and its standard error; 0 and infinite
+        without evidence.
+    persistent : tuple of str
+        Sources whose errors persist from row to row beyond what the truths explain.
+    temper : float
+        Factor for the evidence of other rows; 1 for the full weight.
+    neighbor_share : float
+        Weight of the message of all other rows; 0 if every row is labeled separately.
+    """
+
+    transition: str
+    correlation: float
+    correlation_error: float
+    persistent: tuple[str, ...]
+    temper: float
+    neighbor_share: float
+
+
+def diagnose_sequences(
+    rows: Diagnostics,
+    source_names: tuple[str, ...],
+    transition: Transition,
+    temper: float,
+    neighbor_share: float,
+) -> SequenceDiagnostics:
+    """Add the diagnostics of the transition to those of the rows, which include the recommendation."""
+    excess = transition.excess_correlation
+    return SequenceDiagnostics(
+        **{field.name: getattr(rows, field.name) for field in fields(rows)},
+        transition=_describe(transition, neighbor_share),
+        correlation=transition.correlation,
+        correlation_error=transition.error,
+        persistent=names_in(source_names, excess > PERSISTENT),
+        temper=temper,
+        neighbor_share=neighbor_share,
+    )
+
+
+def summarize_sequences(
+    moments: Moments,
+    accuracies: Array,
+    interval: Array,
+    diagnostics: SequenceDiagnostics,
+    excess: Array,
+    transition: Array,
+) -> Table:
+    """Return one row per source, with its excess correlation, and the transition below."""
+    table = summarize_sources(moments, accuracies, interval, diagnostics)
+    at = table.columns.index("votes")
+    stays = ", ".join(
+        f"{100 * transition[k, k]:.1f}% after {label}" for k, label in enumerate(moments.classes)
+    )
+    return replace(
+        table,
+        columns=(*table.columns[:at], "excess", *table.columns[at:]),
+        rows=tuple(
+            (*row[:at], value, *row[at:]) for row, value in zip(table.rows, excess.tolist(), strict=True)
+        ),
+        formats=(*table.formats[:at], ".2f", *table.formats[at:]),
+        footnotes=(
+            *table.footnotes,
+            "excess: how much more a source agrees with itself in the next row than the truths explain",
+            f"the next row has the same class: {stays}",
+        ),
+    )
+
+
+def _describe(transition: Transition, neighbor_share: float) -> str:
+    if transition.pairs and neighbor_share == 0:
+        return (
+            "every row is labeled by itself, because the votes do not show that sources are independent "
+            "within a row"
+        )
+    described = _describe_chain(transition)
+    return described if neighbor_share in (0, 1) else f"{described}; neighbors count {neighbor_share:.0%}"
+
+
+def _describe_chain(transition: Transition) -> str:
+    if not transition.pairs:
+        return (
+            "rows are assumed to be independent, because there are no neighboring rows in which two "
+            "different sources vote"
+        )
+    size, error = transition.correlation, transition.error
+    if np.isnan(error):
+        return f"neighboring truths agree {size:.3f} of the way from chance to always"
+    if np.isinf(error):
+        return (
+            "rows are assumed to be independent, because the votes of neighboring rows contradict the "
+            "class balance (pass `class_balance` if another one is known)"
+        )
+    if error > LARGEST_ERROR:
+        return (
+            "rows are assumed to be independent, because the votes do not determine the correlation of "
+            f"neighboring truths ({size:.2g} ± {error:.2g})"
+        )
+    unclear = "; not significantly different from independent rows" if abs(size) < error else ""
+    return (
+        f"correlation of neighboring truths {size:.3f} ± {error:.2g}, from {transition.pairs} ordered "
+        f"pairs of different sources{unclear}"
+    )
+
+
+# ---------------------------------------------------------------------- concerns
+
+
+# The most frequent class of the balance and that of the votes differ, each by this much. Clean simulations
+# never reach it (tests/fits/test_concerns.py).
+_CONTRADICTION = 0.2
+# Labels hinge on the balance if more than this share of them would be another class.
+_HINGE = 0.1
+_LEAST_SHARE = 1e-3
+# A sample of items is enough to see that: the standard error of a tenth is half a point.
+_MOST_ITEMS = 4_000
+# Fewer items, as in examples, say nothing about shares.
+_FEW_ITEMS = 20
+_ONE_SOURCE = (
+    "Only one source votes, so its accuracy cannot be estimated without gold labels; the labels are its "
+    "votes."
+)
+_TWO_SOURCES = (
+    "Only two sources vote, so their accuracies cannot be estimated without gold labels: the votes show how "
+    "often the sources agree, not which one is right."
+)
+_BELOW_CHANCE = (
+    "Most votes come from sources that are estimated to be worse than chance; check whether classes are "
+    "swapped."
+)
+
+
+def concerns_about(fit: Fit, moments: Moments, votes: Votes | None) -> tuple[str, ...]:
+    """Return concerns about a fit of one task; ``votes`` are the items that were fitted, if in memory."""
+    if fit.class_balance.shape[0] != 1 or moments.n_items < _FEW_ITEMS:
+        return ()
+    found, balance = [], fit.class_balance[0]
+    cast = np.asarray(moments.vote_counts, np.float64)
+    shares = cast.sum(axis=0) / max(cast.sum(), 1.0)
+    n_voting = int(np.count_nonzero(cast.sum(axis=1)))
+    # Closed forms of two classes refuse what they cannot determine.
+    if n_voting < FEWEST_SOURCES and not fit.uses_gold and fit.findings is None:
+        found.append(_ONE_SOURCE if n_voting == 1 else _TWO_SOURCES)
+    voted, likely = int(np.argmax(shares)), int(np.argmax(balance))
+    if min(balance[likely] - balance[voted], shares[voted] - shares[likely]) >= _CONTRADICTION:
+        names = [format_value(fit.classes[k]) for k in (likely, voted)]
+        found.append(
+            f"The class balance ({fit.balance_note}) contradicts the votes: {names[0]} has a probability of "
+            f"{balance[likely]:.0%}, but {shares[voted]:.0%} of the votes are for {names[1]}. Pass "
+            "`class_balance` if it is known."
+        )
+    # With gold labels the labels are repaired, and the summary names the sources.
+    if not fit.uses_gold and _are_most_votes_below_chance(fit, cast, float(moments.n_items)):
+        found.append(_BELOW_CHANCE)
+    if votes is not None and np.ptp(balance) == 0:
+        changed = _share_that_hinges_on_balance(fit, shares, votes)
+        if changed >= _HINGE:
+            found.append(
+                "The labels hinge on the class balance, which is assumed to be even: with the shares of the "
+                f"votes instead, {changed:.0%} of the labels would change. Pass `class_balance` if it is "
+                "known."
+            )
+    return tuple(found)
+
+
+def silent_sources_concern(moments: Moments) -> tuple[str, ...]:
+    """Return a sentence about sources that always abstain, in a tuple; empty if there are none."""
+    silent = moments.vote_counts.sum(axis=1) == 0
+    if not silent.any():
+        return ()
+    names = format_names(names_in(moments.source_names, silent))
+    return (f"These sources always abstain and are ignored: {names}.",)
+
+
+def _are_most_votes_below_chance(fit: Fit, cast: Array, n_items: float) -> bool:
+    """Return whether most votes, of shape (m, K), are by sources that are worse than chance."""
+    several = (cast > 0).sum(axis=1) > 1
+    if not several.any():
+        return False
+    skill, error = balanced_accuracies(fit.confusion, fit.class_balance[0], n_items)
+    below = several & (skill < 1 / cast.shape[1] - NORMAL_95 * np.nan_to_num(error, nan=np.inf))
+    return bool(2 * cast[below].sum() > cast[several].sum())
+
+
+def _share_that_hinges_on_balance(fit: Fit, shares: Array, votes: Votes) -> float:
+    """Return the share of labels that would change if the balance were that of the votes, not uniform."""
+    codes = votes.codes[:: -(-votes.codes.shape[0] // _MOST_ITEMS)]
+    posterior = fit.posterior(codes)[has_votes(codes), 0]
+    if not len(posterior):
+        return 0.0
+    # No class is ruled out because nobody voted for it.
+    other = posterior * np.maximum(shares, _LEAST_SHARE) / fit.class_balance[0]
+    same = best_classes(posterior) & best_classes(other / other.sum(axis=1, keepdims=True))
+    return float(np.mean(~same.any(axis=1)))

@@ -316,6 +316,7 @@ class VoteEstimator(VoteReader):
         tie_break: TieBreak = ...,
         random_state: RandomState = ...,
         *,
+        joint: bool = ...,
         features: Any = ...,
     ) -> NDArray[Any]: ...
 
@@ -326,6 +327,7 @@ class VoteEstimator(VoteReader):
         tie_break: TieBreak = ...,
         random_state: RandomState = ...,
         *,
+        joint: bool = ...,
         features: Any = ...,
         output: Output = ...,
     ) -> Any: ...
@@ -337,6 +339,7 @@ class VoteEstimator(VoteReader):
         tie_break: TieBreak = "first",
         random_state: RandomState = None,
         *,
+        joint: bool = False,
         features: Any = None,
         output: Output = "numpy",
     ) -> Any:
@@ -350,6 +353,9 @@ class VoteEstimator(VoteReader):
             (-1, or 0 if -1 is a class, or None if classes are not integers); or one of them at random.
         random_state : int, numpy.random.Generator or None, default=None
             Seed or generator for ``tie_break="random"``. None uses a new seed on every call.
+        joint : bool, default=False
+            For several tasks. False: the most probable class of each task separately, which is wrong least
+            often. True: the most probable classes of all tasks together, which is consistent across tasks.
         features : as in :meth:`predict_proba`
         output : {"numpy", "pandas", "polars"}, default="numpy"
             Type of the result; ``"pandas"`` is a Series indexed by the item identifiers of the votes.
@@ -364,20 +370,33 @@ class VoteEstimator(VoteReader):
         >>> model.predict(votes, output="pandas").to_dict()
         {7: 'spam', 8: 'ham'}
         """
+        if joint and tie_break != "first":
+            raise OptionError(f'`tie_break` must be "first" with joint=True; got {format_value(tie_break)}.')
         if output != "numpy":
             _, ids = self._read_items(votes, output)
-            labels = self.predict(votes, tie_break, random_state, features=features)
+            labels = self.predict(votes, tie_break, random_state, joint=joint, features=features)
             return to_output(labels, output, ids, label_columns(labels))
         on_cluster = distributed_votes(votes) if features is None else None
         if on_cluster is not None:
             _ = self.vote_schema_  # fitted
-            return on_cluster.label(self, "predict", {"tie_break": tie_break})
+            return on_cluster.label(self, "predict", {"joint": True} if joint else {"tie_break": tie_break})
+        if joint:
+            chunks = as_chunks(votes)
+            if chunks is not None:
+                return (self.predict(chunk, joint=True) for chunk in chunks)
+            codes = self._joint_codes(votes)
+            if codes is not None:
+                return as_label_array(self.vote_schema_.classes)[codes]
         # A seed is read here and not for each chunk, or every chunk would repeat the same draws.
         rng = read_tie_generator(tie_break, random_state)
         posterior = self.predict_proba(votes, features=features)
         if isinstance(posterior, Iterator):
             return (self._decided(part, tie_break, rng) for part in posterior)
         return self._decided(posterior, tie_break, rng)
+
+    def _joint_codes(self, votes: Any) -> NDArray[np.intp] | None:
+        """Return the codes of the most probable classes of all tasks together, (n, D); None for one task."""
+        return None
 
     def _decided(
         self, posterior: NDArray[np.float64], tie_break: TieBreak, rng: np.random.Generator | None

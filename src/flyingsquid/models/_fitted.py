@@ -132,6 +132,10 @@ class FitAttributes(VoteReader, Generic[FittedT, PendingT]):
             warn_about_sources(" ".join(concerns), stacklevel=stacklevel)
         return self
 
+    def _joint_codes(self, votes: Any) -> NDArray[np.intp] | None:
+        fit = self.fit_
+        return None if len(fit.class_balance) == 1 else fit.joint_labels(self.read_votes(votes).codes)
+
     @property
     def fit_(self) -> Fit:
         """The estimated parameters."""

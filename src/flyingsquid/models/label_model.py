@@ -4,14 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
-from typing import Any, Literal, Self, TypeAlias, get_args, overload
+from typing import Any, Literal, Self, TypeAlias, get_args
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from flyingsquid._registry import distributed_votes
 from flyingsquid._table import Table
-from flyingsquid._values import RandomState, format_value, is_one_of
+from flyingsquid._values import is_one_of
 from flyingsquid._warnings import warn_about_votes
 from flyingsquid.exceptions import (
     GraphError,
@@ -22,26 +21,23 @@ from flyingsquid.exceptions import (
 from flyingsquid.files.fields import check_fields, integer, one_of
 from flyingsquid.files.state import State
 from flyingsquid.fits.base import Assessment
-from flyingsquid.fits.concerns import concerns_about
 from flyingsquid.fits.explanation import Explanation
-from flyingsquid.fits.summary import summarize_sources
+from flyingsquid.fits.summary import concerns_about, summarize_sources
 from flyingsquid.graph import DependencyGraph
 from flyingsquid.inference.features import combine
 from flyingsquid.models import validation
-from flyingsquid.models._base import DOUBLE, BatchEstimator, InMemory, VoteSchema, label_columns
+from flyingsquid.models._base import DOUBLE, BatchEstimator, VoteSchema
 from flyingsquid.models._fitted import FitAttributes, FitState, Fitted
 from flyingsquid.models.files import fit_from_state, fit_to_state, options_from_meta, options_to_meta
 from flyingsquid.moments import Moments
 from flyingsquid.solvers import FitData, Solver
 from flyingsquid.solvers.base import Rows
 from flyingsquid.solvers.data import feature_items, join_gold, read_fit_data
-from flyingsquid.votes import Votes, as_chunks, as_votes
+from flyingsquid.votes import Votes, as_votes
 from flyingsquid.votes.arguments import item_ids, read_weights
 from flyingsquid.votes.codes import Label
-from flyingsquid.votes.decisions import TieBreak, as_label_array
 from flyingsquid.votes.features import Features
 from flyingsquid.votes.gold_items import GoldItems
-from flyingsquid.votes.views import Output, to_output
 
 Source: TypeAlias = int | str
 Method: TypeAlias = (
@@ -433,82 +429,6 @@ class LabelModel(FitAttributes[Fitted, FitData], BatchEstimator):
         self._state = FitState(fitted)
 
     # ------------------------------------------------------------------ labels
-
-    @overload
-    def predict(
-        self,
-        votes: InMemory,
-        tie_break: TieBreak = ...,
-        random_state: RandomState = ...,
-        *,
-        joint: bool = ...,
-        features: Any = ...,
-    ) -> NDArray[Any]: ...
-
-    @overload
-    def predict(
-        self,
-        votes: Any,
-        tie_break: TieBreak = ...,
-        random_state: RandomState = ...,
-        *,
-        joint: bool = ...,
-        features: Any = ...,
-        output: Output = ...,
-    ) -> Any: ...
-
-    @validation.hint_arguments
-    def predict(
-        self,
-        votes: Any,
-        tie_break: TieBreak = "first",
-        random_state: RandomState = None,
-        *,
-        joint: bool = False,
-        features: Any = None,
-        output: Output = "numpy",
-    ) -> Any:
-        """Return the most probable class of each item, shape (n,); (n, D) for D > 1 tasks.
-
-        Parameters
-        ----------
-        votes : as in :meth:`predict_proba`
-        tie_break : {"first", "abstain", "random"}, default="first"
-            Label of an item whose most probable classes are equally probable: the first of them; no label
-            (-1, or 0 if -1 is a class, or None if classes are not integers); or one of them at random.
-        random_state : int, numpy.random.Generator or None, default=None
-            Seed or generator for ``tie_break="random"``. None uses a new seed on every call.
-        joint : bool, default=False
-            For several tasks. False: the most probable class of each task separately, which is wrong least
-            often. True: the most probable classes of all tasks together, which is consistent across tasks.
-        features : as in :meth:`predict_proba`
-        output : {"numpy", "pandas", "polars"}, default="numpy"
-            Type of the result; ``"pandas"`` is a Series indexed by the item identifiers of the votes.
-
-        Examples
-        --------
-        >>> import flyingsquid as fs
-        >>> votes = [["spam", "spam", "ham"], ["ham", None, "ham"], ["ham", "spam", "ham"], [None] * 3]
-        >>> model = fs.LabelModel(class_balance="uniform").fit(votes)
-        >>> model.predict(votes, tie_break="abstain").tolist()
-        ['spam', 'ham', 'ham', None]
-        """
-        if joint and tie_break != "first":
-            raise OptionError(f'`tie_break` must be "first" with joint=True; got {format_value(tie_break)}.')
-        fit = self.fit_
-        if not joint or len(fit.class_balance) == 1:  # a single task has nothing to be joined with
-            return super().predict(votes, tie_break, random_state, features=features, output=output)
-        if output != "numpy":
-            read, ids = self._read_items(votes, output)
-            labels = self.predict(read, joint=True)
-            return to_output(labels, output, ids, label_columns(labels))
-        on_cluster = distributed_votes(votes)
-        if on_cluster is not None:
-            return on_cluster.label(self, "predict", {"joint": True})
-        chunks = as_chunks(votes)
-        if chunks is not None:
-            return (self.predict(chunk, joint=True) for chunk in chunks)
-        return as_label_array(fit.classes)[fit.joint_labels(self.read_votes(votes).codes)]
 
     def log_likelihood(self, votes: Any) -> NDArray[np.float64]:
         """Return log P(votes of an item) under the fitted model, shape (n,). Use the sum to compare models.

@@ -5,6 +5,8 @@ from __future__ import annotations
 import inspect
 import os
 from collections.abc import Mapping, Sequence
+from contextlib import AbstractContextManager
+from dataclasses import replace
 from typing import Any, Literal, Self, TypeAlias
 
 import numpy as np
@@ -36,15 +38,15 @@ from flyingsquid.files.state import State, decode_labels, encode_labels, write_s
 from flyingsquid.graph import DependencyGraph
 from flyingsquid.models._base import read_tie_generator
 from flyingsquid.models._estimator import Estimator, not_fitted
-from flyingsquid.models._many_labels import NO_YES, naming, read_labels, read_truth, read_votes
 from flyingsquid.models.files import nested, options_from_meta, options_to_meta, unnested
 from flyingsquid.models.label_model import LabelModel
 from flyingsquid.models.majority_vote import MajorityVote
 from flyingsquid.moments.files import graph_from_meta
-from flyingsquid.votes import Votes
-from flyingsquid.votes.arguments import read_weights
+from flyingsquid.votes import Votes, as_votes, frames
+from flyingsquid.votes.arguments import read_gold, read_task_gold, read_weights
 from flyingsquid.votes.codes import Label, require_same
 from flyingsquid.votes.decisions import TieBreak, as_label_array, decide, expected_credit
+from flyingsquid.votes.reading import located
 
 OnFailure: TypeAlias = Literal["raise", "majority"]
 
@@ -492,3 +494,109 @@ def _unsupported(model: Any, what: str) -> ModelFileError:
     return ModelFileError(
         f"{what} must be a LabelModel or a MajorityVote to be saved; got {type(model).__name__}."
     )
+
+
+# ---------------------------------------------------------------------- votes and gold labels of labels
+
+
+NO_YES = (0, 1)
+"""The classes of every label: 0 if it does not apply, 1 if it applies."""
+
+
+def naming(label: Label) -> AbstractContextManager[None]:
+    """Add the label to error messages."""
+    return located(f"label {format_value(label)}")
+
+
+def read_labels(labels: Any) -> tuple[Label, ...] | None:
+    """Return the names of the labels; None if they are not given."""
+    if labels is None:
+        return None
+    try:
+        read = tuple(v.item() if isinstance(v, np.generic) else v for v in labels)
+        distinct = len(set(read)) == len(read)
+    except TypeError as error:
+        raise OptionError(f"`labels` must be a sequence of labels; reading it failed: {error}") from error
+    if isinstance(labels, str) or not read or not distinct:
+        raise option_error("labels", "a sequence of different labels", labels)
+    return read
+
+
+def read_votes(data: Any, labels: tuple[Label, ...] | None) -> dict[Label, Votes]:
+    """Return votes with the classes 0 and 1 by label, in the order of ``labels``, all on the same items."""
+    if isinstance(data, Mapping):
+        by_label = dict(data)
+        if labels is not None:
+            require_same("labels", set(by_label), set(labels))
+            by_label = {label: by_label[label] for label in labels}
+    else:
+        by_label = _by_last_axis(data, labels)
+    if not by_label:
+        raise VotesError("`votes` must have at least one label; got an empty mapping.")
+    read = {label: _read_one(votes, label) for label, votes in by_label.items()}
+    first = next(iter(read))
+    for label, votes in read.items():
+        if len(votes) != len(read[first]):
+            raise VotesError(
+                f"`votes` must have the same items for all labels; got {len(read[first])} for "
+                f"{format_value(first)} and {len(votes)} for {format_value(label)}. Use -1 for missing "
+                "votes."
+            )
+    return read
+
+
+def _by_last_axis(data: Any, labels: tuple[Label, ...] | None) -> dict[Label, Any]:
+    try:
+        array = np.asanyarray(None if isinstance(data, Votes) else data)
+    except ValueError as error:
+        raise VotesError(
+            f"`votes` must be an array of shape (n, m, C); reading it failed: {error}"
+        ) from error
+    if array.ndim != 3 or 0 in array.shape:
+        what = f"{type(data).__name__}, shape {array.shape}" if array.ndim else type(data).__name__
+        raise VotesError(
+            "`votes` must be an array of shape (n, m, C), items x sources x labels, or a mapping from "
+            f"labels to votes; got {what}."
+        )
+    names = tuple(range(array.shape[2])) if labels is None else labels
+    if len(names) != array.shape[2]:
+        raise IncompatibleError(
+            f"`votes` must have one entry per label on the last axis ({len(names)}: {format_list(names)}); "
+            f"got shape {array.shape}."
+        )
+    return {label: array[:, :, c].copy() for c, label in enumerate(names)}
+
+
+def _read_one(data: Any, label: Label) -> Votes:
+    with naming(label):
+        votes = as_votes(data, NO_YES)
+        if votes.classes in (NO_YES, (-1, 1)):
+            return replace(votes, classes=NO_YES)
+        raise VotesError(
+            f"The classes must be 0 and 1 (the label applies); got {format_list(votes.classes)}. If the "
+            "second class means that the label applies, pass Votes(votes.codes, (0, 1), votes.names)."
+        )
+
+
+def read_truth(y: Any, labels: tuple[Label, ...], n_items: int, what: str) -> NDArray[Any]:
+    """Return gold labels, shape (n, C): 0, 1, or negative if unknown."""
+    if isinstance(y, Mapping):
+        unknown = [label for label in y if label not in labels]
+        if unknown:
+            raise VotesError(
+                f"`{what}` must have labels among {format_list(labels)}; got {format_value(unknown[0])}."
+            )
+        truth = np.full((n_items, len(labels)), -1)
+        for at, label in enumerate(labels):
+            if label in y:
+                truth[:, at] = read_gold(y[label], NO_YES, n_items, f"{what}[{label!r}]")
+        return truth
+    if not frames.is_frame(y):
+        return read_task_gold(y, NO_YES, (n_items, len(labels)), what)
+    table = Votes.from_frame(y, classes=NO_YES)
+    require_same(f"labels of {what}", set(table.source_names), set(map(str, labels)))
+    if len(table) != n_items:
+        raise VotesError(
+            f"`{what}` must have one row for each of {format_count(n_items, 'item')}; got {len(table):,}."
+        )
+    return np.asarray(table.matched_to(NO_YES, tuple(map(str, labels))).codes)

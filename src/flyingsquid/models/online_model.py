@@ -32,7 +32,7 @@ from flyingsquid.models import _stream, validation
 from flyingsquid.models._base import DOUBLE, VoteEstimator, VoteSchema, refuse_features
 from flyingsquid.models._estimator import not_fitted
 from flyingsquid.models._fitted import FitAttributes, FitState, Fitted
-from flyingsquid.models._stream_state import LOOKUP_ERRORS, StreamBalances, StreamGold, StreamState
+from flyingsquid.models._stream import LOOKUP_ERRORS, StreamBalances, StreamGold, StreamState
 from flyingsquid.models.drift import ChangePoint, DriftHistory, Recorder
 from flyingsquid.models.files import (
     fit_from_state,
@@ -47,8 +47,7 @@ from flyingsquid.models.label_model import LabelModel, Method, Source
 from flyingsquid.moments import Moments
 from flyingsquid.moments.counting import CountPlan
 from flyingsquid.moments.files import graph_from_meta
-from flyingsquid.moments.window_layout import Layout
-from flyingsquid.moments.windows import Window
+from flyingsquid.moments.windows import Layout, Window
 from flyingsquid.solvers import FitData, Solver
 from flyingsquid.solvers.data import join_gold
 from flyingsquid.votes import Votes

@@ -27,7 +27,7 @@ from flyingsquid.exceptions import (
 from flyingsquid.files.fields import OBJECT, check_fields, finite, integer, read_array
 from flyingsquid.files.state import State
 from flyingsquid.fits.base import Fit, RowEvidence
-from flyingsquid.fits.sequences import SequenceDiagnostics, diagnose_sequences, summarize_sequences
+from flyingsquid.fits.summary import SequenceDiagnostics, diagnose_sequences, summarize_sequences
 from flyingsquid.inference import combine_rows, forward_backward, viterbi
 from flyingsquid.models import validation
 from flyingsquid.models._base import VoteSchema, read_tie_generator

@@ -8,8 +8,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from flyingsquid.files.fields import check_fields, integer, list_of
-from flyingsquid.moments.window_layout import Layout, Vector
-from flyingsquid.moments.windows import BlockWindow, checked_vector, require
+from flyingsquid.moments.windows import BlockWindow, Layout, Vector, checked_vector, require
 
 # Upper bound of the probability that a window of votes that never change is cut.
 FALSE_ALARMS = 0.05

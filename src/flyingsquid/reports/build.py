@@ -11,7 +11,7 @@ import numpy as np
 
 from flyingsquid._values import format_count, option_error
 from flyingsquid._version import __version__
-from flyingsquid.analysis.sentences import Sentence, describe, describe_balance, fit_of
+from flyingsquid.analysis.findings import Sentence, describe, describe_balance, fit_of
 from flyingsquid.exceptions import OptionError
 from flyingsquid.files.outputs import open_atomic
 from flyingsquid.models import MajorityVote

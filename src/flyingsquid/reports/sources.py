@@ -12,8 +12,8 @@ from flyingsquid._table import Scalar
 from flyingsquid._values import format_count
 from flyingsquid._warnings import capture_source_warnings
 from flyingsquid.analysis.agreement import agreement
+from flyingsquid.analysis.findings import DependentPair, describe_dependence
 from flyingsquid.analysis.panels import panel_report
-from flyingsquid.analysis.sentences import DependentPair, describe_dependence
 from flyingsquid.charts import (
     Layer,
     LayeredBarChart,

@@ -12,9 +12,8 @@ from numpy.typing import NDArray
 from flyingsquid._values import format_count, format_value
 from flyingsquid._warnings import capture_source_warnings
 from flyingsquid.analysis.comparison import Comparison, compare_items
-from flyingsquid.analysis.findings import findings
+from flyingsquid.analysis.findings import Findings, findings, fit_of
 from flyingsquid.analysis.items import Items, read_items, read_votes
-from flyingsquid.analysis.sentences import Findings, fit_of
 from flyingsquid.analysis.summarize import summarize
 from flyingsquid.charts import column
 from flyingsquid.exceptions import NotIdentifiableError, OptionError, VotesError

@@ -13,7 +13,7 @@ from typing import ClassVar
 import numpy as np
 
 from flyingsquid.estimation.confusion import is_huge
-from flyingsquid.estimation.symmetric import Options
+from flyingsquid.estimation.triplets import Options
 from flyingsquid.exceptions import NotIdentifiableError
 from flyingsquid.fits.base import Fit
 from flyingsquid.fits.graph import GraphFit

@@ -37,7 +37,7 @@ from flyingsquid.estimation.independence import (
 )
 from flyingsquid.estimation.intervals import intervals_around
 from flyingsquid.estimation.shares import NORMAL_95
-from flyingsquid.estimation.symmetric import SYMMETRIC, Options
+from flyingsquid.estimation.triplets import SYMMETRIC, Options
 from flyingsquid.estimation.units import LARGEST_SYSTEM
 from flyingsquid.exceptions import GraphError, OptionError
 from flyingsquid.fits.base import Array, Assessment, Fit

@@ -17,13 +17,19 @@ from flyingsquid._values import format_value
 from flyingsquid.estimation.agreement import PASSES, EMVotes
 from flyingsquid.estimation.confusion import ManyFit, fit_many
 from flyingsquid.estimation.errors import group_errors
-from flyingsquid.estimation.graph_moments import expected_tables, expected_units
-from flyingsquid.estimation.graph_tables import ManyGraphFit, fit_many_graph, with_task_tables, with_units
+from flyingsquid.estimation.graph_tables import (
+    ManyGraphFit,
+    expected_tables,
+    expected_units,
+    fit_many_graph,
+    with_task_tables,
+    with_units,
+)
 from flyingsquid.exceptions import NotIdentifiableError, OptionError
 from flyingsquid.fits.base import Array, Assessment, Fit
-from flyingsquid.fits.concerns import silent_sources_concern
 from flyingsquid.fits.graph import GraphFit, emissions_from_tables, resolve_temper
 from flyingsquid.fits.independent import IndependentFit
+from flyingsquid.fits.summary import silent_sources_concern
 from flyingsquid.inference import sum_product, with_own_evidence
 from flyingsquid.moments import ConfusionTables, Moments
 from flyingsquid.solvers.base import FitData, Requires, Solver

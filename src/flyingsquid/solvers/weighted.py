@@ -22,7 +22,7 @@ from flyingsquid.estimation.source_estimates import SourceErrors
 from flyingsquid.estimation.tied_em import rows_of
 from flyingsquid.exceptions import NotIdentifiableError
 from flyingsquid.fits.base import Array, Assessment, Fit
-from flyingsquid.fits.concerns import silent_sources_concern
+from flyingsquid.fits.summary import silent_sources_concern
 from flyingsquid.fits.weighted import WeightedFit
 from flyingsquid.moments import Moments
 from flyingsquid.solvers.base import FitData, Requires, Solver

@@ -8,8 +8,8 @@ import numpy as np
 import pytest
 
 from flyingsquid.estimation.conditional import _indicator_pairs
-from flyingsquid.estimation.graph_moments import _variance_of_product, joint_table, pair_of_tasks
 from flyingsquid.estimation.structure import _strongest, select_edges
+from flyingsquid.estimation.transition import _variance_of_product, joint_table, pair_of_tasks
 from flyingsquid.moments import Moments
 from flyingsquid.votes import Votes
 
