@@ -27,7 +27,7 @@ from flyingsquid.exceptions import SourceWarning
 def fitted(sample: fs.datasets.SequenceSimulation, method: str = "mean"):
     moments = fs.SequenceMoments.of(sample.votes, sample.lengths)
     fit = fit_binary(Evidence(moments.rows), sample.class_balance, Options(method))
-    return moments, fit, fit_transition(moments, fit.balance, fit.findings)
+    return moments, fit, fit_transition(moments, fit.balance, fit)
 
 
 def test_lagged_covariances_and_their_noise_equal_a_plain_computation():
@@ -89,7 +89,7 @@ def test_copies_are_no_two_sources():
     twice = fs.Votes(np.column_stack([codes, codes[:, 0]]), (0, 1))
     moments = fs.SequenceMoments.of(twice)
     fit = fit_binary(Evidence(moments.rows), sample.class_balance, Options("mean"))
-    assert fit_transition(moments, fit.balance, fit.findings).pairs == 10
+    assert fit_transition(moments, fit.balance, fit).pairs == 10
 
 
 def test_rows_without_neighbors_are_independent():

@@ -23,7 +23,6 @@ from flyingsquid.estimation.signs import SignKnowledge
 from flyingsquid.estimation.sources import (
     Separation,
     SignedMoments,
-    SourceFindings,
     SourceFlags,
     conditional_tables,
     flag_sources,
@@ -120,13 +119,6 @@ class BinaryFit:
     separation: Separation
     errors: Array | None = None
     worth: Array | None = None
-
-    @property
-    def findings(self) -> SourceFindings:
-        """Findings about the sources besides their tables."""
-        silent, one_sided, copies = self.flags.silent, self.flags.one_sided, self.flags.copies
-        is_symmetric = self.conditional is None
-        return SourceFindings(silent, one_sided, copies, self.unidentified, self.slopes, is_symmetric)
 
     @property
     def slopes(self) -> Array:

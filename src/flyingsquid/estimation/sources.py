@@ -200,26 +200,6 @@ class SourceFlags:
         return tuple(tuple(int(i) for i in group) for group in members)
 
 
-@dataclass(frozen=True, slots=True, eq=False)
-class SourceFindings(SourceFlags):
-    """Findings of a closed form for two classes about its sources, besides their tables.
-
-    Attributes
-    ----------
-    silent, one_sided, copies : as in :class:`SourceFlags`
-    unidentified : mask of shape (m,)
-        Sources that could not be estimated and got the average accuracy.
-    slopes : array of shape (m,)
-        βᵢ of E[λᵢ | Y] = αᵢ + βᵢY.
-    is_symmetric : bool
-        Whether errors were assumed to be equally frequent on both classes.
-    """
-
-    unidentified: Mask
-    slopes: Array
-    is_symmetric: bool
-
-
 def flag_sources(signed: SignedMoments) -> SourceFlags:
     """Find silent, one-sided and identical sources."""
     coverage = signed.coverage

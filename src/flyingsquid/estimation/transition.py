@@ -10,15 +10,19 @@ relative to that in the same row, so that no accuracy is needed.
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import TYPE_CHECKING
 
 import numpy as np
 from numpy.typing import NDArray
 
 from flyingsquid.estimation.proportional import fit_margins
-from flyingsquid.estimation.sources import CenteredMoments, SourceFindings, VoteRates, central_moments
+from flyingsquid.estimation.sources import CenteredMoments, VoteRates, central_moments
 from flyingsquid.estimation.units import Instruments
 from flyingsquid.exceptions import OptionError
 from flyingsquid.moments import Moments, SequenceMoments
+
+if TYPE_CHECKING:
+    from flyingsquid.estimation.binary import BinaryFit
 
 Array = NDArray[np.float64]
 # Correlations with a larger standard error are not used: two standard errors reach from -1 to 1.
@@ -100,7 +104,7 @@ class LaggedMoments:
         return cls(*central_moments(both, now, later), both.sum(axis=(0, 1)))
 
 
-def fit_transition(moments: SequenceMoments, balance: Array, findings: SourceFindings) -> Transition:
+def fit_transition(moments: SequenceMoments, balance: Array, sources: BinaryFit) -> Transition:
     """Estimate the chain of truths from votes in neighboring rows, given the sources.
 
     Rows are assumed to be independent if no two different sources vote in neighboring rows, if there are no
@@ -111,8 +115,8 @@ def fit_transition(moments: SequenceMoments, balance: Array, findings: SourceFin
     m = moments.rows.n_sources
     if not moments.n_pairs > 0:
         return Transition(np.outer(balance, balance), 0.0, np.inf, 0, np.zeros(m))
-    lagged, rows, slopes = LaggedMoments.of(moments), CenteredMoments.of(moments.rows), findings.slopes
-    usable = _usable(lagged, findings)
+    lagged, rows, slopes = LaggedMoments.of(moments), CenteredMoments.of(moments.rows), sources.slopes
+    usable = _usable(lagged, sources)
     noise = np.maximum(lagged.noise, _NOISE_FLOOR * np.outer(rows.variance, rows.variance))
     pull = np.divide(np.outer(slopes, slopes), noise, out=np.zeros((m, m)), where=usable & (noise > 0))
     together = float((pull * rows.covariance).sum())
@@ -248,15 +252,16 @@ def excess_correlations(moments: SequenceMoments, tables: Array, joint: Array) -
     return np.clip(excess, -1.0, 1.0)
 
 
-def _usable(lagged: LaggedMoments, findings: SourceFindings) -> NDArray[np.bool_]:
+def _usable(lagged: LaggedMoments, sources: BinaryFit) -> NDArray[np.bool_]:
     """Return ordered pairs of sources that measure how truths follow each other, shape (m, m)."""
-    estimated = (findings.slopes != 0) & ~findings.unidentified & ~findings.silent
-    copies = findings.copies
+    flags = sources.flags
+    estimated = (sources.slopes != 0) & ~sources.unidentified & ~flags.silent
+    copies = flags.copies
     usable = (lagged.overlap > 0) & np.outer(estimated, estimated) & (copies[:, None] != copies)
-    two_sided = estimated & ~findings.one_sided
-    if findings.is_symmetric and two_sided.sum() >= 3:
+    two_sided = estimated & ~flags.one_sided
+    if sources.conditional is None and two_sided.sum() >= 3:
         # As for accuracies, symmetric methods do not apply to one-sided sources.
-        usable &= ~np.outer(findings.one_sided, findings.one_sided)
+        usable &= ~np.outer(flags.one_sided, flags.one_sided)
     return np.asarray(usable)
 
 

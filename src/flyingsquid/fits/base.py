@@ -11,9 +11,9 @@ from typing import Any, ClassVar, NamedTuple, Self
 import numpy as np
 from numpy.typing import NDArray
 
+from flyingsquid.estimation.binary import BinaryFit
 from flyingsquid.estimation.intervals import intervals_around
 from flyingsquid.estimation.mixture import Gain
-from flyingsquid.estimation.sources import SourceFindings
 from flyingsquid.estimation.transition import Transition, fit_transition, fit_transition_many
 from flyingsquid.exceptions import ModelFileError, OptionError
 from flyingsquid.files.fields import BOOLEAN, OBJECT, TEXT, check_fields, optional, read_array
@@ -172,7 +172,7 @@ class Fit(ABC):
         Sentences about suspicious sources, for a warning.
     uses_gold : bool
         Whether gold labels took part in the fit.
-    findings : SourceFindings or None
+    findings : BinaryFit or None
         For closed forms of two classes; not kept in files.
     assessment : Assessment
     graph : DependencyGraph or None
@@ -205,7 +205,7 @@ class Fit(ABC):
     reason: str = ""
     concerns: tuple[str, ...] = ()
     uses_gold: bool = False
-    findings: SourceFindings | None = None
+    findings: BinaryFit | None = None
     assessment: Assessment = field(default_factory=Assessment)
     graph: DependencyGraph | None = None
     temper: float = 1.0

@@ -17,7 +17,7 @@ from flyingsquid.graph import DependencyGraph
 from flyingsquid.inference import smoothed_shares
 from flyingsquid.models._base import VoteSchema
 from flyingsquid.models._fitted import Fitted
-from flyingsquid.models.drift import Recorder
+from flyingsquid.models.drift import DriftHistory
 from flyingsquid.models.validation import given_graph
 from flyingsquid.moments import Moments
 from flyingsquid.moments.adaptive import DyadicCounts, dispersion_of
@@ -466,7 +466,7 @@ class StreamState:
     solver : Solver
     window : Window
     schema : VoteSchema
-    recorder : Recorder
+    history : DriftHistory
     fitted : Fitted or None
         The last fit; None before the first one.
     reason : str
@@ -485,7 +485,7 @@ class StreamState:
     solver: Solver
     window: Window
     schema: VoteSchema
-    recorder: Recorder
+    history: DriftHistory
     fitted: Fitted | None = None
     reason: str = ""
     fitted_at: int = 0

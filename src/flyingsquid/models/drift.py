@@ -12,6 +12,8 @@ from numpy.typing import NDArray
 from flyingsquid._values import format_count
 from flyingsquid.estimation.shares import NORMAL_95
 from flyingsquid.exceptions import ModelFileError
+from flyingsquid.files.fields import read_array
+from flyingsquid.files.state import State
 
 Array = NDArray[np.float64]
 # How often a stream without drift may show a change; small, because intervals of few items are too short.
@@ -78,6 +80,11 @@ class DriftHistory:
     accuracies: Array
     intervals: Array
 
+    @classmethod
+    def empty(cls, source_names: tuple[str, ...]) -> DriftHistory:
+        m = len(source_names)
+        return cls(source_names, np.zeros(0, np.int64), np.zeros(0), np.zeros((0, m)), np.zeros((0, m, 2)))
+
     def __len__(self) -> int:
         return len(self.positions)
 
@@ -100,6 +107,45 @@ class DriftHistory:
             if series is not None:
                 found += [ChangePoint(name, *step) for step in _steps(series, len(self.source_names))]
         return tuple(sorted(found, key=lambda change: change.position))
+
+    def extended(self, position: int, window: float, accuracies: Array, intervals: Array) -> DriftHistory:
+        """Return these records and an additional one; if there are too many, the past gets coarser."""
+        kept, old = np.arange(len(self) + 1), MOST_RECORDS // 2
+        if len(self) == MOST_RECORDS:
+            kept = np.delete(kept, np.arange(1, old, 2))
+        return DriftHistory(
+            self.source_names,
+            np.append(self.positions, position)[kept],
+            np.append(self.windows, window)[kept],
+            np.concatenate([self.accuracies, accuracies[None]])[kept],
+            np.concatenate([self.intervals, intervals[None]])[kept],
+        )
+
+    def with_sources(self, source_names: tuple[str, ...]) -> DriftHistory:
+        """Return the records for these sources: those of the history, then new ones."""
+        new = len(source_names) - len(self.source_names)
+        accuracies = np.pad(self.accuracies, ((0, 0), (0, new)), constant_values=np.nan)
+        intervals = np.pad(self.intervals, ((0, 0), (0, new), (0, 0)), constant_values=np.nan)
+        return DriftHistory(source_names, self.positions, self.windows, accuracies, intervals)
+
+    def to_arrays(self) -> dict[str, NDArray[Any]]:
+        """Return the records as arrays, for files."""
+        recorded = ("positions", "windows", "accuracies", "intervals")
+        return {f"history.{name}": np.ascontiguousarray(getattr(self, name)) for name in recorded}
+
+    @classmethod
+    def from_state(cls, state: State, source_names: tuple[str, ...]) -> DriftHistory:
+        """Return the records in a file; raise ModelFileError for damaged ones."""
+        r, m = len(state.arrays["history.positions"]), len(source_names)
+        if r > MOST_RECORDS:
+            raise ModelFileError("The history in the file is too long.")
+        return cls(
+            source_names,
+            read_array(state, "history.positions", (r,), "int64", low=0),
+            read_array(state, "history.windows", (r,), low=0.0),
+            read_array(state, "history.accuracies", (r, m), low=0.0, high=1.0, may_be_nan=True),
+            read_array(state, "history.intervals", (r, m, 2), low=0.0, high=1.0, may_be_nan=True),
+        )
 
     def _series(self, source: int) -> _Series | None:
         """Return the records of one source, if there are enough."""
@@ -198,66 +244,3 @@ def _rounded(at: float, window: float) -> int:
     """Return a position rounded to the precision of a window."""
     unit = 10 ** max(0, floor(log10(max(window / 4, 1))))
     return max(0, round(at / unit) * unit)
-
-
-class Recorder:
-    """Positions, windows, accuracies and intervals over time, with the oldest thinned out."""
-
-    def __init__(self) -> None:
-        self._marks: list[tuple[int, float]] = []
-        self._values: list[Array] = []  # accuracy, low end, high end: shape (m, 3) each
-
-    def with_added(self, position: int, window: float, accuracies: Array, intervals: Array) -> Recorder:
-        """Return these records and an additional one."""
-        longer = Recorder()
-        longer._marks = [*self._marks, (position, window)]
-        longer._values = [*self._values, np.column_stack([accuracies, intervals])]
-        if len(longer._marks) > MOST_RECORDS:
-            old = MOST_RECORDS // 2
-            longer._marks[:old] = longer._marks[:old:2]
-            longer._values[:old] = longer._values[:old:2]
-        return longer
-
-    def history(self, names: tuple[str, ...]) -> DriftHistory:
-        """Return the records; NaN for a source that was added later."""
-        values = np.full((len(self._marks), len(names), 3), np.nan)
-        for at, record in enumerate(self._values):
-            values[at, : len(record)] = record
-        positions = np.array([position for position, _ in self._marks], np.int64)
-        windows = np.array([window for _, window in self._marks], np.float64)
-        return DriftHistory(names, positions, windows, values[:, :, 0], values[:, :, 1:])
-
-    def state(self) -> dict[str, NDArray[Any]]:
-        """Return the complete state as arrays."""
-        widths = np.array([len(record) for record in self._values], np.int64)
-        flat = [record.ravel() for record in self._values]
-        return {
-            "history.positions": np.array([position for position, _ in self._marks], np.int64),
-            "history.windows": np.array([window for _, window in self._marks], np.float64),
-            "history.widths": widths,
-            "history.values": np.concatenate(flat) if flat else np.zeros(0),
-        }
-
-    @classmethod
-    def from_state(cls, arrays: dict[str, NDArray[Any]], n_sources: int) -> Recorder:
-        """Return the records that :meth:`state` described; raise ModelFileError for damaged ones."""
-        positions, windows, widths, values = (
-            arrays[f"history.{name}"] for name in ("positions", "windows", "widths", "values")
-        )
-        fits = (
-            positions.ndim == windows.ndim == widths.ndim == 1
-            and len(positions) == len(windows) == len(widths) <= MOST_RECORDS
-            and bool((widths <= n_sources).all() and (widths > 0).all())
-            and values.shape == (3 * widths.sum(),)
-            and {str(positions.dtype), str(widths.dtype)} <= {"int64"}
-            and {str(windows.dtype), str(values.dtype)} <= {"float64"}
-        )
-        if not fits:
-            raise ModelFileError("The history in the file is inconsistent.")
-        recorder = cls()
-        recorder._marks = list(zip(positions.tolist(), windows.tolist(), strict=True))
-        ends = np.cumsum(3 * widths)
-        recorder._values = (
-            [part.reshape(-1, 3).copy() for part in np.split(values, ends[:-1])] if len(ends) else []
-        )
-        return recorder

@@ -33,7 +33,7 @@ from flyingsquid.models._base import DOUBLE, VoteEstimator, VoteSchema, refuse_f
 from flyingsquid.models._estimator import not_fitted
 from flyingsquid.models._fitted import FitAttributes, FitState, Fitted
 from flyingsquid.models._stream import LOOKUP_ERRORS, StreamBalances, StreamGold, StreamState
-from flyingsquid.models.drift import ChangePoint, DriftHistory, Recorder
+from flyingsquid.models.drift import ChangePoint, DriftHistory
 from flyingsquid.models.files import (
     fit_from_state,
     fit_to_state,
@@ -317,7 +317,7 @@ class OnlineLabelModel(FitAttributes[Fitted, FitData], VoteEstimator):
     @property
     def history_(self) -> DriftHistory:
         """Accuracies, intervals and windows over time."""
-        return self._learned.recorder.history(self.source_names_)
+        return self._learned.history
 
     def changes(self) -> tuple[ChangePoint, ...]:
         """Return when sources changed: ``history_.changes()``. Each prints as a sentence."""
@@ -435,9 +435,9 @@ class OnlineLabelModel(FitAttributes[Fitted, FitData], VoteEstimator):
         _ = empty.anchors
 
     def _new_state(self, solver: Solver, window: Window) -> StreamState:
-        state = StreamState(
-            solver, window, self._schema_of(window.layout), Recorder(), due=max(1, self.warm_up)
-        )
+        schema = self._schema_of(window.layout)
+        history = DriftHistory.empty(schema.source_names)
+        state = StreamState(solver, window, schema, history, due=max(1, self.warm_up))
         state.update_lookup()
         return state
 
@@ -458,6 +458,7 @@ class OnlineLabelModel(FitAttributes[Fitted, FitData], VoteEstimator):
         draft.fitted, draft.reason = None, "sources or classes were added"
         draft.due = draft.window.n_seen + 1
         draft.schema = self._schema_of(layout)
+        draft.history = draft.history.with_sources(draft.schema.source_names)
         if draft.gold is not None:
             draft.gold = draft.gold.widened(layout.classes, layout.names, layout.n_sources)
         draft.update_lookup()
@@ -522,7 +523,7 @@ class OnlineLabelModel(FitAttributes[Fitted, FitData], VoteEstimator):
             return
         size = float(stream.window.n_items)
         accuracies = fitted.fit.accuracies
-        stream.recorder = stream.recorder.with_added(n, size, accuracies, fitted.interval)
+        stream.history = stream.history.extended(n, size, accuracies, fitted.interval)
         pace = size / 4  # windows that overlap by more say little that is new
         pace = min(pace, _RECORD_EVERY) if isinstance(self.window, str) else pace
         stream.record_due = n + max(_stream.items_between_fits(self), int(pace))
@@ -603,7 +604,7 @@ class OnlineLabelModel(FitAttributes[Fitted, FitData], VoteEstimator):
             "fitted_on": stream.fitted_on,
         }
         arrays = {f"window.{name}": array for name, array in window_arrays.items()}
-        arrays |= fit_arrays | stream.recorder.state() | stream.balances.to_arrays()
+        arrays |= fit_arrays | stream.history.to_arrays() | stream.balances.to_arrays()
         if stream.gold is not None:
             arrays |= stream.gold.to_arrays()
         return State(type(self).__name__, meta, arrays)
@@ -635,7 +636,7 @@ class OnlineLabelModel(FitAttributes[Fitted, FitData], VoteEstimator):
             stream.fitted = Fitted.of(fit, moments)
         stream.reason, stream.fitted_on = meta["reason"], meta["fitted_on"]
         stream.due, stream.record_due, stream.fitted_at = meta["marks"]
-        stream.recorder = Recorder.from_state(arrays, layout.n_sources)
+        stream.history = DriftHistory.from_state(state, stream.schema.source_names)
         n_tasks = 1 if graph is None else graph.n_tasks
         stream.gold = StreamGold.from_arrays(arrays, layout, n_tasks, window.n_seen)
         stream.balances = StreamBalances.from_arrays(arrays, n_tasks * layout.n_classes, window.n_seen)

@@ -264,7 +264,7 @@ def solve_closed_form(
         "assessment": ClosedFormAssessment(moments=moments, tasks=found, options=options),
     }
     if found.graph is None:
-        return IndependentFit(**common, findings=found.tasks[0].fit.findings)
+        return IndependentFit(**common, findings=found.tasks[0].fit)
     excess = tuple(pair.excess for pair in found.pairs)
     return GraphFit(
         **common,
