@@ -56,13 +56,13 @@ def test_an_always_silent_class_is_told_by_its_silence():
     confusion = np.zeros((4, 2, 3))
     confusion[:, 1, 1], confusion[:, 1, 2] = 0.7, 0.3
     confusion[:, 0, 1], confusion[:, 0, 2] = 0.1, 0.9
-    star = AnyStar(confusion, 0.4)
+    star = AnyStar.of(confusion, 0.4)
     votes = {**exact_votes(star)}
     votes["votes"] = fs.Votes.from_classes(star.patterns(), classes=(0, 1))
     with pytest.raises(NotIdentifiableError, match="both classes"):
         fs.LabelModel(method="covariance").fit(**votes)
     confusion[3] = [[0.6, 0.2, 0.2], [0.1, 0.5, 0.4]]
-    star = AnyStar(confusion, 0.4)
+    star = AnyStar.of(confusion, 0.4)
     with pytest.warns(fs.exceptions.SourceWarning, match="one class only"):
         model = fs.LabelModel(method="covariance").fit(**exact_votes(star))
     np.testing.assert_allclose(model.confusion_, star.confusion, atol=1e-7)
@@ -74,7 +74,7 @@ def test_one_sign_for_a_source_however_many_are_adversarial():
     star = stars()[0]
     flipped = star.confusion.copy()
     flipped[:2] = flipped[:2][:, ::-1]
-    star = AnyStar(flipped, star.p)
+    star = AnyStar.of(flipped, star.p)
     model = fs.LabelModel(method="covariance", class_balance=star.balance).fit(**exact_votes(star))
     np.testing.assert_allclose(model.confusion_, star.confusion, atol=1e-10)
     mirrored = fs.LabelModel(method="covariance", class_balance=star.balance[::-1], signs={4: -1})
@@ -164,7 +164,7 @@ def test_float_weights_and_a_constant_source_do_no_harm():
 
 
 def test_a_balance_that_the_votes_leave_open_stays_even():
-    star = AnyStar(np.tile([[0.6, 0.4, 0.0], [0.35, 0.65, 0.0]], (4, 1, 1)), 0.3)
+    star = AnyStar.of(np.tile([[0.6, 0.4, 0.0], [0.35, 0.65, 0.0]], (4, 1, 1)), 0.3)
     votes, _ = star.sample(2_000, np.random.default_rng(0))
     model = fs.LabelModel(method="covariance", signs=dict.fromkeys(range(4), 1)).fit(votes)
     np.testing.assert_array_equal(model.class_balance_, [0.5, 0.5])
@@ -232,7 +232,7 @@ def panel(kind: str, p: float, rng: np.random.Generator) -> AnyStar:
             confusion[i, 0, :2] = votes[0] * np.array([right[0], 1 - right[0]])
             confusion[i, 1, :2] = votes[1] * np.array([1 - right[1], right[1]])
         confusion[i, :, 2] = 1 - confusion[i, :, :2].sum(axis=1)
-    return AnyStar(confusion, p)
+    return AnyStar.of(confusion, p)
 
 
 def bayes(star: AnyStar, votes: np.ndarray) -> np.ndarray:

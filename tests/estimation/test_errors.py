@@ -10,12 +10,7 @@ import pytest
 from scipy import stats
 
 from flyingsquid.estimation.balance import BalanceEstimate, _triples, resolve_balance, resolve_task_balance
-from flyingsquid.estimation.errors import (
-    draw_votes,
-    group_errors,
-    single_triplet_errors,
-    triplet_mean_errors,
-)
+from flyingsquid.estimation.errors import group_errors, single_triplet_errors, triplet_mean_errors
 from flyingsquid.estimation.sources import SignedMoments
 from flyingsquid.estimation.triplets import (
     Pairs,
@@ -26,6 +21,7 @@ from flyingsquid.estimation.triplets import (
     strongest_partners,
     strongest_triplet,
 )
+from flyingsquid.estimation.units import draw_votes
 from flyingsquid.exceptions import NotIdentifiableError, OptionError
 from flyingsquid.moments import Moments
 

@@ -44,13 +44,13 @@ def test_the_balance_of_gold_labels_is_pooled_by_precision(zeros, ones, believed
     assert gold.balance(other, error, believed) == pytest.approx((pooled, precision**-0.5))
 
 
-def draw(kind: str, rng: np.random.Generator) -> tuple[fs.Votes, np.ndarray, list[float]]:
+def draw(kind: str, rng: np.random.Generator) -> tuple[fs.Votes, np.ndarray, np.ndarray]:
     if kind == "symmetric":
         p = rng.uniform(0.2, 0.8)
         sample = fs.datasets.simulate(
             2_000, rng.uniform(0.55, 0.9, 6), coverage=0.7, class_balance=[1 - p, p], random_state=rng
         )
-        return sample.votes, sample.y, [1 - p, p]
+        return sample.votes, sample.y, np.array([1 - p, p])
     star = AnyStar.random(rng, 6) if kind == "any" else panel(kind, rng.choice([0.1, 0.3, 0.5]), rng)
     codes, y = star.sample(2_000, rng)
     return fs.Votes(codes, (0, 1)), y, star.balance

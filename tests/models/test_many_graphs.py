@@ -22,8 +22,7 @@ from flyingsquid.exceptions import (
 from flyingsquid.files.state import State, write_state
 from flyingsquid.fits import GraphFit
 from flyingsquid.votes.patterns import all_patterns
-from tests.oracle.graphs import margin
-from tests.oracle.many_graphs import ManyModel, random_many
+from tests.oracle.graphs import Model, margin, random_many
 from tests.support.errors import mentions
 from tests.support.strategies import graph_of, votes_of
 
@@ -51,20 +50,20 @@ GRAPHS: dict[str, Any] = {
 }
 
 
-def model_of(name: str, seed: int = 0) -> tuple[ManyModel, fs.DependencyGraph]:
+def model_of(name: str, seed: int = 0) -> tuple[Model, fs.DependencyGraph]:
     n_classes, *edges, abstains = GRAPHS[name]
     model = random_many(np.random.default_rng(seed), n_classes, *edges, abstains=abstains)
     return model, graph_of(*edges)
 
 
-def fit_exactly(model: ManyModel, graph: fs.DependencyGraph, **options) -> fs.LabelModel:
+def fit_exactly(model: Model, graph: fs.DependencyGraph, **options) -> fs.LabelModel:
     """Fit on every possible row, weighted by its exact probability."""
     rows = model.patterns()
     votes = votes_of(rows, model.n_classes)
     return fs.LabelModel(graph, **options).fit(votes, sample_weight=N * model.evidence(rows))
 
 
-def assert_exact(model: ManyModel, fitted: fs.LabelModel, rows: np.ndarray, atol: float) -> None:
+def assert_exact(model: Model, fitted: fs.LabelModel, rows: np.ndarray, atol: float) -> None:
     graph, votes = fitted.graph_, votes_of(rows, model.n_classes)
     np.testing.assert_allclose(fitted.confusion_, model.confusion(), atol=atol)
     np.testing.assert_allclose(np.atleast_2d(fitted.class_balance_), model.balance(), atol=atol)
@@ -78,7 +77,7 @@ def assert_exact(model: ManyModel, fitted: fs.LabelModel, rows: np.ndarray, atol
     np.testing.assert_allclose(fitted.log_likelihood(votes), np.log(model.evidence(rows)), atol=100 * atol)
 
 
-def unit_of(model: ManyModel, sources: tuple[int, ...]) -> np.ndarray:
+def unit_of(model: Model, sources: tuple[int, ...]) -> np.ndarray:
     """P(joint votes | Y), shape (K, (K+1)^s), in the order of ``all_patterns``."""
     members, _, table = next(group for group in model.groups if set(sources) <= set(group[0]))
     axes = tuple(members.index(i) for i in sources)
@@ -135,7 +134,7 @@ def test_a_chain_of_five_is_exact():
     assert_exact(model, fitted, some, 1e-9)
 
 
-def coupled_rows(model: ManyModel, blocks: tuple[tuple[int, ...], ...]) -> tuple[np.ndarray, np.ndarray]:
+def coupled_rows(model: Model, blocks: tuple[tuple[int, ...], ...]) -> tuple[np.ndarray, np.ndarray]:
     """Rows and probabilities. Given the truths, tasks of a block are comonotone, and blocks independent."""
     patterns = np.array(np.unravel_index(np.arange(27), (3, 3, 3))).T  # votes of the three sources of a task
     tables = [table for _, _, table in model.groups]

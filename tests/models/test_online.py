@@ -384,6 +384,16 @@ def test_a_graph_takes_nothing_new():
         online.update(fs.Votes.from_classes([[0, 1, 2, 0, 0]], names=list("abcde")))
 
 
+def test_a_stream_labels_all_tasks_together():
+    graph = fs.DependencyGraph.chain(3, 3)
+    votes = fs.datasets.simulate_graph(2_000, graph, 0.65, random_state=0).votes
+    online = fs.OnlineLabelModel(2_000, graph=graph, warm_up=0, refresh=2_000).partial_fit(votes)
+    together = online.predict(votes, joint=True)
+    np.testing.assert_array_equal(together, online.model_.predict(votes, joint=True))
+    assert together.shape == (2_000, 3)
+    assert (together != online.predict(votes)).any()
+
+
 # ---------------------------------------------------------------------- options
 
 

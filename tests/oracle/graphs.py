@@ -1,7 +1,7 @@
 """Whole models on a graph, enumerated: dependent truths, dependent sources, any abstaining.
 
-Nothing of the library is used: P(Y) is an Ising model on the task edges, P(votes | Y) a random field on the
-edges between sources, both normalized by brute force.
+Nothing of the library is used: P(Y) is a product of factors on the task edges, P(votes | Y) a random field on
+the edges between sources, both normalized by brute force.
 """
 
 from __future__ import annotations
@@ -11,12 +11,17 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from tests.oracle.tasks import Tasks
+
 VALUES = (-1, 0, 1)  # no vote, class 0, class 1, as the library codes them
 
 
 @dataclass(frozen=True)
 class Model:
-    """P(Y) as an array of shape (2,)*D; each group of sources with its task and P(votes | Y)."""
+    """P(Y) of shape (K,)*D; each group of sources with its task and P(votes | Y), shape (K+1,)*s + (K,).
+
+    State 0 of a source is no vote.
+    """
 
     truths: np.ndarray
     groups: tuple[tuple[tuple[int, ...], int, np.ndarray], ...]
@@ -29,35 +34,49 @@ class Model:
     def n_tasks(self) -> int:
         return self.truths.ndim
 
+    @property
+    def n_classes(self) -> int:
+        return self.truths.shape[0]
+
     def patterns(self) -> np.ndarray:
-        """Every row that can occur, or all 3^m of them."""
-        silent = any((votes[(0,) * len(sources)] > 0).any() for sources, _, votes in self.groups)
-        return np.array(list(itertools.product(VALUES[not silent :], repeat=self.n_sources)), np.int8)
+        """Every row of votes, those with a missing one only where sources abstain at all."""
+        abstains = any((table[0] > 0).any() for _, _, table in self.groups)
+        states = range(-1 if abstains else 0, self.n_classes)
+        return np.array(list(itertools.product(states, repeat=self.n_sources)), np.int8)
 
     def joint(self, rows: np.ndarray | None = None) -> np.ndarray:
-        """P(row, Y), shape (rows,) + (2,)*D."""
+        """P(row, Y), shape (rows,) + (K,)*D; of all patterns by default."""
         rows = self.patterns() if rows is None else rows
         table = np.tile(self.truths, (len(rows),) + (1,) * self.n_tasks)
         for sources, task, votes in self.groups:
-            given = votes[tuple((rows[:, i] + 1) for i in sources)]  # (rows, 2)
             shape = [1] * self.n_tasks
-            shape[task] = 2
+            shape[task] = self.n_classes
+            given = votes[tuple(rows[:, i] + 1 for i in sources)]
             table = table * given.reshape(len(rows), *shape)
         return table
 
-    def balance(self) -> np.ndarray:
-        """P(Y_d), shape (D, 2)."""
-        return np.stack([margin(self.truths, (task,)) for task in range(self.n_tasks)])
+    def evidence(self, rows: np.ndarray | None = None) -> np.ndarray:
+        """P(row), shape (rows,)."""
+        return margin(self.joint(rows), (0,))
 
     def posterior(self, rows: np.ndarray | None = None) -> np.ndarray:
-        """P(Y_d | row), shape (rows, D, 2)."""
+        """P(Y_d | row), shape (rows, D, K)."""
         joint = self.joint(rows)
-        total = joint.reshape(len(joint), -1).sum(axis=1)
-        parts = []
-        for task in range(self.n_tasks):
-            others = tuple(1 + other for other in range(self.n_tasks) if other != task)
-            parts.append(joint.sum(axis=others) / total[:, None])
-        return np.stack(parts, axis=1)
+        parts = [margin(joint, (0, 1 + task)) for task in range(self.n_tasks)]
+        return np.stack(parts, axis=1) / margin(joint, (0,))[:, None, None]
+
+    def balance(self) -> np.ndarray:
+        """P(Y_d), shape (D, K)."""
+        return np.stack([margin(self.truths, (task,)) for task in range(self.n_tasks)])
+
+    def confusion(self) -> np.ndarray:
+        """P(vote | Y) of every source, shape (m, K, K + 1), no vote last."""
+        tables = np.empty((self.n_sources, self.n_classes, self.n_classes + 1))
+        for sources, _, votes in self.groups:
+            for axis, source in enumerate(sources):
+                states = margin(votes, (axis, votes.ndim - 1))
+                tables[source] = np.concatenate([states[1:], states[:1]]).T
+        return tables
 
     def sample(self, n: int, rng: np.random.Generator) -> tuple[np.ndarray, np.ndarray]:
         """Votes (n, m) and truths (n, D)."""
@@ -65,23 +84,12 @@ class Model:
         truths = np.array(np.unravel_index(drawn, self.truths.shape)).T
         votes = np.empty((n, self.n_sources), np.int8)
         for sources, task, table in self.groups:
-            for k in (0, 1):
+            for k in range(self.n_classes):
                 rows = np.flatnonzero(truths[:, task] == k)
                 flat = table[..., k].ravel()
-                states = np.unravel_index(
-                    rng.choice(flat.size, len(rows), p=flat / flat.sum()), table.shape[:-1]
-                )
+                states = np.unravel_index(rng.choice(flat.size, len(rows), p=flat), table.shape[:-1])
                 votes[np.ix_(rows, np.array(sources))] = np.array(states).T - 1
         return votes, truths
-
-    def confusion(self) -> np.ndarray:
-        """P(vote | Y) of every source, shape (m, 2, 3), no vote last."""
-        tables = np.empty((self.n_sources, 2, 3))
-        for sources, _, votes in self.groups:
-            for axis, source in enumerate(sources):
-                others = tuple(a for a in range(len(sources)) if a != axis)
-                tables[source] = votes.sum(axis=others)[[1, 2, 0]].T
-        return tables
 
 
 def margin(table: np.ndarray, axes: tuple[int, ...]) -> np.ndarray:
@@ -166,3 +174,45 @@ def random_model(
         for sources, task, inside in joined(source_task, source_edges)
     ]
     return Model(random_truths(rng, n_tasks, task_edges, biased=biased), tuple(groups))
+
+
+# ---------------------------------------------------------------------- any number of classes
+
+
+def random_field(
+    rng: np.random.Generator, size: int, n_classes: int, edges: list[tuple[int, int]], *, abstains: bool
+) -> np.ndarray:
+    """P(votes | Y), shape (K+1,)*s + (K,): any confusions, better than random; neighbors often agree."""
+    single = rng.dirichlet(np.ones(n_classes + 1), size=(size, n_classes))
+    for k in range(n_classes):
+        single[:, k, k + 1] += 1.5
+    pulls = np.exp(rng.normal(0, 0.6, (len(edges), n_classes + 1, n_classes + 1)))
+    for pull in pulls:
+        pull[np.diag_indices(n_classes + 1)] *= 2.5
+    table = np.zeros((n_classes + 1,) * size + (n_classes,))
+    for state in itertools.product(range(n_classes + 1), repeat=size):
+        if 0 in state and not abstains:
+            continue
+        weight = np.prod([single[i, :, v] for i, v in enumerate(state)], axis=0)
+        for pull, (a, b) in zip(pulls, edges, strict=True):
+            weight = weight * pull[state[a], state[b]]
+        table[state] = weight
+    return table / table.reshape(-1, n_classes).sum(axis=0)
+
+
+def random_many(
+    rng: np.random.Generator,
+    n_classes: int,
+    source_task: tuple[int, ...],
+    task_edges: list[tuple[int, int]],
+    source_edges: list[tuple[int, int]],
+    *,
+    abstains: bool = True,
+) -> Model:
+    """A random model on a graph; sources joined by edges form the groups."""
+    groups = [
+        (sources, task, random_field(rng, len(sources), n_classes, inside, abstains=abstains))
+        for sources, task, inside in joined(source_task, source_edges)
+    ]
+    n_tasks = max(source_task) + 1
+    return Model(Tasks.random(rng, n_tasks, n_classes, task_edges).joint(), tuple(groups))

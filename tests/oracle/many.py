@@ -43,8 +43,11 @@ class ManyStar:
         joint = self.joint(rows)
         return joint / joint.sum(axis=1, keepdims=True)
 
+    def truths(self, n: int, rng: np.random.Generator) -> np.ndarray:
+        return rng.choice(self.n_classes, n, p=self.balance)
+
     def sample(self, n: int, rng: np.random.Generator) -> tuple[np.ndarray, np.ndarray]:
-        y = rng.choice(self.n_classes, n, p=self.balance)
+        y = self.truths(n, rng)
         steps = self.confusion[:, y].transpose(1, 0, 2).cumsum(axis=2)
         drawn = (rng.random((n, len(self.confusion), 1)) > steps).sum(axis=2)
         return np.where(drawn >= self.n_classes, -1, drawn).astype(np.int8), y

@@ -7,6 +7,8 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from tests.oracle.many import ManyStar
+
 
 @dataclass(frozen=True)
 class Star:
@@ -63,19 +65,20 @@ class Star:
 
 
 @dataclass(frozen=True)
-class AnyStar:
-    """Independent sources of any kind: P(vote = v | Y = y) as (m, 2, 3), no vote last; and P(Y = 1)."""
-
-    confusion: np.ndarray
-    p: float
+class AnyStar(ManyStar):
+    """Two classes and independent sources of any kind: P(vote = v | Y = y) as (m, 2, 3), no vote last."""
 
     @classmethod
-    def random(cls, rng: np.random.Generator, m: int) -> AnyStar:
+    def of(cls, confusion: np.ndarray, p: float) -> AnyStar:
+        return cls(confusion, np.array([1 - p, p]))
+
+    @classmethod
+    def random(cls, rng: np.random.Generator, m: int, n_classes: int = 2) -> AnyStar:
         """Better than random each, unequal errors and unequal abstaining on the two classes."""
         confusion = rng.dirichlet([2, 2, 2], size=(m, 2))
         confusion[:, 0, 0] += 0.7
         confusion[:, 1, 1] += 0.7
-        return cls(confusion / confusion.sum(axis=2, keepdims=True), rng.uniform(0.1, 0.9))
+        return cls.of(confusion / confusion.sum(axis=2, keepdims=True), rng.uniform(0.1, 0.9))
 
     @classmethod
     def ising(cls, rng: np.random.Generator, m: int, fields: np.ndarray) -> AnyStar:
@@ -86,43 +89,23 @@ class AnyStar:
             for column, vote in enumerate((-1, 1, 0)):
                 energy = 2 * theta * vote * sign + silence * (1 - 2 * abs(vote)) + fields * vote
                 confusion[:, y, column] = np.exp(energy) * (2 if vote == 0 else 1)
-        return cls(confusion / confusion.sum(axis=2, keepdims=True), rng.uniform(0.2, 0.8))
+        return cls.of(confusion / confusion.sum(axis=2, keepdims=True), rng.uniform(0.2, 0.8))
 
     @property
     def m(self) -> int:
         return len(self.confusion)
 
     @property
-    def balance(self) -> list[float]:
-        return [1 - self.p, self.p]
+    def p(self) -> float:
+        return float(self.balance[1])
 
-    def patterns(self) -> np.ndarray:
-        return np.array(list(itertools.product([-1, 0, 1], repeat=self.m)))
-
-    def joint(self) -> np.ndarray:
-        """P(row, Y = y), shape (3^m, 2); code -1 reads the last column."""
-        rows = self.patterns()
-        table = np.tile(np.array(self.balance), (len(rows), 1))
-        for r, row in enumerate(rows):
-            for i, vote in enumerate(row):
-                table[r] *= self.confusion[i, :, vote]
-        return table
-
-    def posterior(self) -> np.ndarray:
-        joint = self.joint()
-        return joint / joint.sum(axis=1, keepdims=True)
+    def truths(self, n: int, rng: np.random.Generator) -> np.ndarray:
+        return (rng.random(n) < self.p).astype(int)
 
     def accuracies(self) -> np.ndarray:
         """P(vote is right | source votes)."""
-        votes = np.array(self.balance)[:, None] * self.confusion[:, :, :2]
+        votes = self.balance[:, None] * self.confusion[:, :, :2]
         return np.einsum("mkk->m", votes) / votes.sum(axis=(1, 2))
-
-    def sample(self, n: int, rng: np.random.Generator) -> tuple[np.ndarray, np.ndarray]:
-        """Votes (n, m) and truth (n,)."""
-        y = (rng.random(n) < self.p).astype(int)
-        steps = self.confusion[:, y].transpose(1, 0, 2).cumsum(axis=2)
-        drawn = (rng.random((n, self.m, 1)) > steps).sum(axis=2)
-        return np.where(drawn == 2, -1, drawn).astype(np.int8), y
 
 
 def augmented_second_moments(votes: np.ndarray) -> np.ndarray:

@@ -25,10 +25,11 @@ from flyingsquid.fits.summary import (
     vote_columns,
     without_unidentified,
 )
-from flyingsquid.moments import Moments
+from flyingsquid.moments import Moments, VotesByClass
 from flyingsquid.votes import Votes
 from flyingsquid.votes.arguments import read_task_gold
-from flyingsquid.votes.tallies import SourceTally, item_votes, iter_votes, votes_on
+from flyingsquid.votes.codes import OneHot
+from flyingsquid.votes.tallies import SourceTally, item_votes, votes_on
 
 Array = NDArray[np.float64]
 Counts = NDArray[np.int64]
@@ -151,12 +152,10 @@ class GoldTally:
         """Count ``votes`` on the items whose code in ``gold``, shape (n,), is not negative."""
         known = np.flatnonzero(gold >= 0)
         part, truth = votes[known], gold[known].astype(np.intp)
-        m, n_classes = votes.n_sources, votes.n_classes
-        counts = np.zeros((3, m * n_classes), np.int64)
-        for item, source, vote in iter_votes(part.codes):
-            counts += _count_by_class(source, vote, truth[item], m, n_classes)
-        right, cast, said = counts.reshape(3, m, n_classes)
-        return cls(right, cast, said, np.bincount(truth, minlength=n_classes).astype(np.int64))
+        counts = VotesByClass.of(OneHot.of(part.codes, votes.n_classes), truth, np.ones(len(truth)))
+        items = np.bincount(truth, minlength=votes.n_classes)
+        parts = (counts.right(), counts.by_class(), counts.by_vote(), items)
+        return cls(*(part.astype(np.int64) for part in parts))
 
     @property
     def correct(self) -> Counts:
@@ -283,15 +282,6 @@ def _flags(votes: Votes, tally: SourceTally, model: Any, gold: GoldTally | None)
         for at in np.flatnonzero(gold.worse_than_chance).tolist():
             notes[at].append("worse than chance on gold labels")
     return notes
-
-
-def _count_by_class(
-    source: NDArray[np.intp], vote: NDArray[np.intp], truth: NDArray[np.intp], m: int, n_classes: int
-) -> Counts:
-    """Return correct votes by class, votes by true class, and votes by class voted for, shape (3, m * K)."""
-    size, on = m * n_classes, vote == truth
-    cells = (source[on] * n_classes + truth[on], source * n_classes + truth, source * n_classes + vote)
-    return np.stack([np.bincount(cell, minlength=size) for cell in cells]).astype(np.int64)
 
 
 def _share(part: NDArray[Any], whole: NDArray[Any]) -> Array:

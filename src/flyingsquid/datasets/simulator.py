@@ -19,9 +19,9 @@ from flyingsquid._values import (
     read_random_state,
 )
 from flyingsquid.estimation.balance import resolve_balance
-from flyingsquid.estimation.drawing import draw_truths
 from flyingsquid.estimation.proportional import tables_from_edges
 from flyingsquid.estimation.transition import joint_table
+from flyingsquid.estimation.units import draw_truths
 from flyingsquid.exceptions import OptionError
 from flyingsquid.graph import DependencyGraph
 from flyingsquid.votes import ABSTAIN, Votes

@@ -23,11 +23,10 @@ from flyingsquid.estimation.triplets import (
     strongest_partners,
     triplet_pairs,
 )
+from flyingsquid.estimation.units import draw_votes
 from flyingsquid.moments import Moments
 
 Array = NDArray[np.float64]
-_DRAWN_ROWS = 20_000
-_DRAWN_CELLS = 1 << 22
 
 
 def accuracy_errors(
@@ -156,20 +155,6 @@ def strength_errors(fit: ConditionalFit, drawn: Array) -> Array:
     """Return standard errors of bᵢ = Cov(λᵢ, Y)/√Var(Y), shape (m,), from votes drawn from the model."""
     rows = drawn - fit.centered.mean
     return np.asarray(np.std(rank_one_influence(rows, fit), axis=0) / np.sqrt(fit.centered.n_items))
-
-
-def draw_votes(tables: Array, balance: Array) -> tuple[Array, NDArray[np.intp]]:
-    """Draw signed votes from the tables, shape (rows, m), and their classes, shape (rows,)."""
-    # A fixed seed, so that the same fit has the same intervals.
-    rng = np.random.default_rng(0)
-    n = int(np.clip(_DRAWN_CELLS // len(tables), 2_000, _DRAWN_ROWS))
-    y = (rng.random(n) < balance[1]).astype(np.intp)
-    first = tables[:, y, 0].T
-    # Drawn in the order of the tables themselves, so that the order of the sources does not matter.
-    drawn = np.empty(first.shape)
-    drawn[:, np.lexsort(tables.reshape(len(tables), -1).T)] = rng.random(first.shape)
-    votes = np.where(drawn < first, -1.0, np.where(drawn < first + tables[:, y, 1].T, 1.0, 0.0))
-    return votes, y
 
 
 GROUPS = 10

@@ -26,6 +26,7 @@ from flyingsquid.estimation.units import (
     ignore_abstention,
     reconcile_units,
     unit_table,
+    with_units,
 )
 from flyingsquid.exceptions import GraphError, NotIdentifiableError
 from flyingsquid.graph import DependencyGraph
@@ -286,16 +287,6 @@ def fit_many_graph(
         silent,
     )
     return with_task_tables(fit, moments, np.stack([task.balance for task in tasks]), balance.joint)
-
-
-def with_units(tables: Array, units: tuple[UnitTable, ...]) -> Array:
-    """Replace the tables of dependent sources, among tables (m, K, K + 1), by those of their units."""
-    tables = tables.copy()
-    for unit in units:
-        for source in unit.sources:
-            # No vote comes first among the states of a unit, and last here.
-            tables[source] = np.roll(unit.margin((source,)), -1, axis=1)
-    return tables
 
 
 def with_task_tables(

@@ -1,4 +1,4 @@
-"""Units of dependent sources: P(joint votes | truth) of sources that depend on each other.
+"""Units of dependent sources: P(joint votes | truth), and items drawn from the parameters of a graph.
 
 Sources that the truth separates from a unit C are *instruments* for it: their votes and the joint votes l of
 the unit covary only through the truth, Cov(1{λ_C = l}, 1{p votes v}) = Σ Cov(1{λ_C = l}, contrast c) Cov(1{p
@@ -22,11 +22,13 @@ from numpy.typing import NDArray
 from scipy.linalg import helmert
 
 from flyingsquid._values import format_count
-from flyingsquid.estimation.binary import BinaryFit
+from flyingsquid.estimation.binary import BinaryFit, BinaryTasks
 from flyingsquid.estimation.proportional import fit_margins
 from flyingsquid.estimation.triplets import Pairs, product_by_triplets
 from flyingsquid.exceptions import NotIdentifiableError
+from flyingsquid.graph import DependencyGraph, JunctionTree
 from flyingsquid.inference.weighted import to_probabilities
+from flyingsquid.votes.codes import smallest_dtype
 from flyingsquid.votes.patterns import all_patterns
 
 Array = NDArray[np.float64]
@@ -99,6 +101,16 @@ def reconcile_units(units: Sequence[UnitTable]) -> tuple[UnitTable, ...]:
         at = unit.states_of(unit.separator)
         found.append(replace(unit, table=unit.conditional * parent.margin(unit.separator)[:, at]))
     return tuple(found)
+
+
+def with_units(tables: Array, units: tuple[UnitTable, ...]) -> Array:
+    """Replace the tables of dependent sources, among tables (m, K, K + 1), by those of their units."""
+    tables = tables.copy()
+    for unit in units:
+        for source in unit.sources:
+            # No vote comes first among the states of a unit, and last here.
+            tables[source] = np.roll(unit.margin((source,)), -1, axis=1)
+    return tables
 
 
 @dataclass(frozen=True, slots=True)
@@ -430,3 +442,125 @@ def _by_symmetry(states: Array, e: float) -> Array:
     p = (1 + e) / 2
     right = (p * states - (1 - p) * mirrored) / e  # P(λ_C Y = l)
     return np.asarray(2 * p * right - states)
+
+
+# ---------------------------------------------------------------------- drawing
+
+
+_DRAWN_ROWS = 20_000
+_DRAWN_CELLS = 1 << 22
+
+
+def draw_votes(tables: Array, balance: Array) -> tuple[Array, NDArray[np.intp]]:
+    """Draw signed votes from the tables, shape (rows, m), and their classes, shape (rows,)."""
+    # A fixed seed, so that the same fit has the same intervals.
+    rng = np.random.default_rng(0)
+    n = int(np.clip(_DRAWN_CELLS // len(tables), 2_000, _DRAWN_ROWS))
+    y = (rng.random(n) < balance[1]).astype(np.intp)
+    first = tables[:, y, 0].T
+    # Drawn in the order of the tables themselves, so that the order of the sources does not matter.
+    drawn = np.empty(first.shape)
+    drawn[:, np.lexsort(tables.reshape(len(tables), -1).T)] = rng.random(first.shape)
+    votes = np.where(drawn < first, -1.0, np.where(drawn < first + tables[:, y, 1].T, 1.0, 0.0))
+    return votes, y
+
+
+Codes = NDArray[Any]
+
+
+def draw_items(
+    n_items: int,
+    graph: DependencyGraph,
+    task_tables: tuple[Array, ...],
+    tables: Array,
+    units: tuple[UnitTable, ...],
+    rng: np.random.Generator,
+) -> tuple[Codes, Codes]:
+    """Draw votes, shape (n, m), and truths, shape (n, D), from the parameters of a graph.
+
+    Parameters
+    ----------
+    task_tables : one per clique of ``graph._task_tree``, shape (K,) * c
+        P(Y_C).
+    tables : array of shape (m, K, K + 1)
+        P(vote | Y = k) of each source; not read for those in ``units``.
+    """
+    truths = draw_truths(n_items, graph._task_tree, task_tables, graph.n_tasks, rng)
+    n_classes = tables.shape[1]
+    votes = np.empty((n_items, graph.n_sources), smallest_dtype(n_classes))
+    for source, task in enumerate(graph.source_task):
+        steps = np.cumsum(tables[source], axis=1)[truths[:, task]]
+        drawn = (rng.random((n_items, 1)) * steps[:, -1:] > steps).sum(axis=1)
+        votes[:, source] = np.where(drawn >= n_classes, -1, drawn)
+    for unit in units:
+        given = truths[:, graph.source_task[unit.sources[0]]]
+        votes[:, list(unit.sources)] = _draw_unit(unit, votes[:, list(unit.separator)], given, rng)
+    return votes, truths
+
+
+def draw_around_task(fit: BinaryTasks, task: int) -> Array | None:
+    """Draw signed votes of the sources around a task, shape (rows, columns); None if all are independent.
+
+    Helpers on neighboring tasks are drawn as independent given the truth of this one.
+    """
+    place = fit.tasks[task]
+    units = [unit for unit in fit.units if unit.sources[0] in place.own]
+    if not units:
+        return None
+    signed, y = draw_votes(place.fit.tables, place.fit.balance)
+    codes = np.where(signed == 0, -1, signed > 0).astype(np.int8)
+    rng = np.random.default_rng(1)  # differs from the seed of the single votes
+    for unit in units:
+        columns = [place.columns.index(source) for source in unit.sources]
+        shared = [place.columns.index(source) for source in unit.separator]
+        codes[:, columns] = _draw_unit(unit, codes[:, shared], y.astype(np.int8), rng)
+    return np.asarray(np.where(codes < 0, 0.0, 2.0 * codes - 1))
+
+
+def draw_truths(
+    n_items: int, tree: JunctionTree, tables: tuple[Array, ...], n_tasks: int, rng: np.random.Generator
+) -> Codes:
+    """Draw truths of tasks that depend on each other, shape (n, D)."""
+    n_classes = tables[0].shape[0]
+    truths = np.zeros((n_items, n_tasks), smallest_dtype(n_classes))
+    for clique, separator, table in zip(tree.cliques, tree.separators, tables, strict=True):
+        flat = table.ravel()
+        states = np.array(np.unravel_index(np.arange(len(flat)), table.shape)).T
+        shared = [clique.index(task) for task in separator]
+        truths[:, list(clique)] = _draw_states(
+            flat[None], states, shared, truths[:, list(separator)], None, rng, n_classes
+        )
+    return truths
+
+
+def _draw_unit(unit: UnitTable, shared_votes: Codes, truth: Codes, rng: np.random.Generator) -> Codes:
+    """Draw votes of a unit, shape (n, s), given those of its separator."""
+    n_classes = len(unit.table)
+    states = all_patterns(len(unit.sources), n_classes)
+    shared = [unit.sources.index(source) for source in unit.separator]
+    return _draw_states(unit.table, states, shared, shared_votes, truth, rng, n_classes)
+
+
+def _draw_states(
+    table: Array,
+    states: NDArray[Any],
+    shared: list[int],
+    fixed: Codes,
+    truth: Codes | None,
+    rng: np.random.Generator,
+    n_classes: int,
+) -> Codes:
+    """Draw a state for every row, among those that agree with the fixed variables, shape (n, variables)."""
+    result = np.empty((len(fixed), states.shape[1]), smallest_dtype(n_classes))
+    columns = tuple(shared)
+    row_class = np.zeros(len(fixed), np.intp) if truth is None else truth.astype(np.intp)
+    key = state_numbers(fixed, columns, columns, n_classes)
+    known = state_numbers(states[:, shared], columns, columns, n_classes)
+    for number in np.unique(key):
+        allowed = np.flatnonzero(known == number)
+        for k in range(len(table)):
+            rows = np.flatnonzero((key == number) & (row_class == k))
+            steps = np.cumsum(table[k, allowed])
+            drawn = np.searchsorted(steps, rng.random(len(rows)) * steps[-1], side="right")
+            result[rows] = states[allowed[np.minimum(drawn, len(allowed) - 1)]]
+    return result

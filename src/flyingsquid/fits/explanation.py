@@ -51,13 +51,14 @@ class Contribution:
         return "no vote" if self.reason == REASONS[0] else f"no vote ({self.reason})"
 
 
+@dataclass(frozen=True, slots=True, repr=False)
 class _Explained(Tabular):
     """Base class of both kinds of explanation, which are shown as a table."""
 
-    __slots__ = ()
     classes: tuple[Label, ...]
     predicted: Label
     probabilities: tuple[float, ...]
+    contributions: tuple[Contribution, ...]
     n_sources: int
     n_missing: int
 
@@ -103,16 +104,10 @@ class Explanation(_Explained):
         Number of sources that could vote on the item, and of those that did not.
     """
 
-    classes: tuple[Label, ...]
-    predicted: Label
-    probabilities: tuple[float, ...]
     prior: tuple[float, ...]
     prior_log_odds: float
-    contributions: tuple[Contribution, ...]
     log_odds: float
-    against: Label | None = None
-    n_sources: int = 0
-    n_missing: int = 0
+    against: Label | None
 
     def table(self) -> Table:
         """Return the prior, then the sources, strongest first; the column ``adds`` sums to the log odds."""
@@ -160,13 +155,6 @@ class VoteCount(_Explained):
     n_sources, n_missing : int
         Number of sources that could vote on the item, and of those that did not.
     """
-
-    classes: tuple[Label, ...]
-    predicted: Label
-    probabilities: tuple[float, ...]
-    contributions: tuple[Contribution, ...]
-    n_sources: int = 0
-    n_missing: int = 0
 
     def table(self) -> Table:
         """Return one row per vote, those for the predicted class first."""
@@ -230,13 +218,13 @@ def build_explanation(
         classes,
         classes[best],
         tuple(posterior.tolist()),
-        tuple(prior.tolist()),
-        start,
         tuple(strongest),
-        math.fsum([start, *(c.adds for c in strongest)]),
-        classes[second] if len(classes) > 2 else None,
         len(codes),
         int(np.count_nonzero(codes < 0)),
+        tuple(prior.tolist()),
+        start,
+        math.fsum([start, *(c.adds for c in strongest)]),
+        classes[second] if len(classes) > 2 else None,
     )
 
 

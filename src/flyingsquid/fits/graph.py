@@ -11,9 +11,8 @@ from typing import Any, Self
 import numpy as np
 from numpy.typing import NDArray
 
-from flyingsquid.estimation.drawing import draw_items
 from flyingsquid.estimation.transition import effective_row, persistence_of_errors
-from flyingsquid.estimation.units import UnitTable
+from flyingsquid.estimation.units import UnitTable, draw_items
 from flyingsquid.exceptions import ModelFileError
 from flyingsquid.files.fields import BOOLEAN, check_fields, finite, read_array
 from flyingsquid.files.state import State

@@ -28,7 +28,16 @@ from flyingsquid.charts import (
 from flyingsquid.estimation.shares import wilson
 from flyingsquid.exceptions import FlyingSquidError
 from flyingsquid.models import LabelModel, MajorityVote
-from flyingsquid.reports.page import Section, escape_name, escape_text, figure, grid, shorten, table
+from flyingsquid.reports.page import (
+    Section,
+    escape_name,
+    escape_text,
+    figure,
+    grid,
+    render_table,
+    shorten,
+    table,
+)
 from flyingsquid.reports.study import Study
 from flyingsquid.reports.svg import chart_figure, draw_bars
 from flyingsquid.votes import Votes
@@ -56,19 +65,13 @@ def comparison_section(study: Study) -> Section:
     buckets = disagreement_buckets(
         study.all_votes, study.y, model=study.model, task=study.task, features=study.features
     )
-    headings = [(_HEADINGS.get(name, name.capitalize()), name != "bucket") for name in buckets.columns]
-    rows = [
-        [
-            "" if value is None else format(value, spec)
-            for value, spec in zip(row, buckets.formats, strict=True)
-        ]
-        for row in buckets.rows
-    ]
     caption = (
         "How to read it: items are grouped by how much their votes differ. A model can improve only the "
         "labels of items on which votes differ."
     )
-    disagreement = figure("Where do the sources disagree?", table(headings, rows), caption, wide=True)
+    disagreement = figure(
+        "Where do the sources disagree?", render_table(buckets, _HEADINGS), caption, wide=True
+    )
     heading = "Comparison with majority vote"
     if study.model is None:
         text = "<p>There is no model: all labels on this page are shares of the votes.</p>"

@@ -9,12 +9,14 @@ import base64
 import hashlib
 import re
 import unicodedata
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cache
 from html import escape
 from importlib.resources import files
 from typing import Any
+
+from flyingsquid._table import Scalar, Table
 
 # Unicode categories that are invisible or act on the page: controls, formats (bidirectional marks among
 # them), surrogates.
@@ -151,6 +153,20 @@ def table(headings: Sequence[tuple[str, bool]], rows: Iterable[Sequence[str]]) -
         f'<div class="scroll"><table class="full"><thead><tr>{head}</tr></thead>'
         f"<tbody>{body}</tbody></table></div>"
     )
+
+
+def render_table(found: Table, headings: Mapping[str, str]) -> str:
+    """Return a table of the library without its empty columns; the first column holds names."""
+    kept = [at for at, _ in enumerate(found.columns) if any(row[at] not in (None, "") for row in found.rows)]
+    shown = [headings.get(found.columns[at], found.columns[at].capitalize()) for at in kept]
+    rows = [[_render_value(row[at], found.formats[at]) for at in kept] for row in found.rows]
+    return table([(heading, at > 0) for at, heading in enumerate(shown)], rows)
+
+
+def _render_value(value: Scalar, spec: str) -> str:
+    if isinstance(value, (int, float)):
+        return escape_text(format(value, spec))
+    return "" if value is None else f"<bdi>{escape_name(str(value), LONGEST_NAME)}</bdi>"
 
 
 def _render_section(section: Section) -> str:

@@ -8,7 +8,6 @@ from typing import Literal
 
 import numpy as np
 
-from flyingsquid._table import Scalar
 from flyingsquid._values import format_count
 from flyingsquid._warnings import capture_source_warnings
 from flyingsquid.analysis.agreement import agreement
@@ -28,7 +27,16 @@ from flyingsquid.graph import DependencyGraph
 from flyingsquid.graph.drawing import STYLE, to_svg
 from flyingsquid.models import OnlineLabelModel
 from flyingsquid.models.drift import DriftHistory
-from flyingsquid.reports.page import Section, escape_name, escape_text, figure, grid, shorten, table
+from flyingsquid.reports.page import (
+    Section,
+    escape_name,
+    escape_text,
+    figure,
+    grid,
+    render_table,
+    shorten,
+    table,
+)
 from flyingsquid.reports.study import MOST_SHOWN, Study
 from flyingsquid.reports.svg import chart_figure, panels_figure
 from flyingsquid.votes import Votes
@@ -262,10 +270,6 @@ def panel_section(study: Study) -> Section:
     if structure is None or study.model is None or study.task is not None:
         return Section("panel", "Panel of judges", "")
     found = panel_report(study.all_votes, study.y, model=study.model)
-    shown = found.table()
-    kept = [at for at, _ in enumerate(shown.columns) if any(row[at] not in (None, "") for row in shown.rows)]
-    headings = [(_PANEL_HEADINGS[shown.columns[at]], at > 0) for at in kept]
-    rows = [[_panel_cell(row[at], shown.formats[at]) for at in kept] for row in shown.rows]
     note = (
         "Answers of one judge, in other orders or repeated, count as one source. Self-agreement: share of "
         "items with the same answer in both orders. Position bias: share of items decided by position. "
@@ -276,14 +280,9 @@ def panel_section(study: Study) -> Section:
     return Section(
         "panel",
         "Panel of judges",
-        f'<ul class="words">{sentences}</ul>{table(headings, rows)}<p class="note">{escape_text(note)}</p>',
+        f'<ul class="words">{sentences}</ul>{render_table(found.table(), _PANEL_HEADINGS)}'
+        f'<p class="note">{escape_text(note)}</p>',
     )
-
-
-def _panel_cell(value: Scalar, spec: str) -> str:
-    if isinstance(value, (int, float)):
-        return escape_text(format(value, spec))
-    return "" if value is None else f"<bdi>{escape_name(str(value), 60)}</bdi>"
 
 
 # ---------------------------------------------------------------------- pairs of sources

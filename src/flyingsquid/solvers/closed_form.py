@@ -26,8 +26,7 @@ from flyingsquid.estimation.binary import (
     is_imbalanced,
 )
 from flyingsquid.estimation.conditional import CONDITIONAL
-from flyingsquid.estimation.drawing import draw_around_task
-from flyingsquid.estimation.errors import accuracy_errors, draw_votes, strength_errors, with_gold
+from flyingsquid.estimation.errors import accuracy_errors, strength_errors, with_gold
 from flyingsquid.estimation.graph_fit import fit_graph
 from flyingsquid.estimation.independence import (
     CLEARLY_DEPENDENT,
@@ -38,7 +37,7 @@ from flyingsquid.estimation.independence import (
 from flyingsquid.estimation.intervals import intervals_around
 from flyingsquid.estimation.shares import NORMAL_95
 from flyingsquid.estimation.triplets import SYMMETRIC, Options
-from flyingsquid.estimation.units import LARGEST_SYSTEM
+from flyingsquid.estimation.units import LARGEST_SYSTEM, draw_around_task, draw_votes, with_units
 from flyingsquid.exceptions import GraphError, OptionError
 from flyingsquid.fits.base import Array, Assessment, Fit
 from flyingsquid.fits.diagnostics import (
@@ -244,11 +243,7 @@ def solve_closed_form(
         found = fit_graph(
             moments, data.balance, options, votes=data.votes, sample_weight=data.weights, gold=gold
         )
-    tables = found.gather([task.fit.tables for task in found.tasks])
-    for unit in found.units:
-        for source in unit.sources:
-            # The states of one source are no vote, class 0, class 1; here no vote comes last.
-            tables[source] = unit.margin((source,))[:, [1, 2, 0]]
+    tables = with_units(found.gather([task.fit.tables for task in found.tasks]), found.units)
     common: dict[str, Any] = {
         "classes": moments.classes,
         "source_names": moments.source_names,

@@ -23,8 +23,8 @@ from flyingsquid.estimation.graph_tables import (
     expected_units,
     fit_many_graph,
     with_task_tables,
-    with_units,
 )
+from flyingsquid.estimation.units import with_units
 from flyingsquid.exceptions import NotIdentifiableError, OptionError
 from flyingsquid.fits.base import Array, Assessment, Fit
 from flyingsquid.fits.graph import GraphFit, emissions_from_tables, resolve_temper

@@ -17,7 +17,6 @@ from flyingsquid.votes.codes import (
     FEW_CLASSES,
     REASONS,
     Codes,
-    Entries,
     Label,
     OneHot,
     rows_of_entries,
@@ -309,16 +308,6 @@ def votes_on(codes: Codes, items: NDArray[np.bool_]) -> Counts:
     if isinstance(some, csr_array):
         return np.bincount(sparse_votes(some).source, minlength=codes.shape[1]).astype(np.int64)
     return np.count_nonzero(some >= 0, axis=0)
-
-
-def iter_votes(codes: Codes) -> Iterator[Entries]:
-    """Yield all votes as entries (item, source, vote), a part of the items at a time."""
-    if isinstance(codes, csr_array):
-        yield sparse_votes(codes)
-        return
-    for rows, chunk in _chunks(codes):
-        item, source = np.nonzero(chunk >= 0)
-        yield Entries(item + rows.start, source, chunk[item, source].astype(np.intp))
 
 
 def _chunks(codes: NDArray[Any]) -> Iterator[tuple[slice, NDArray[Any]]]:
