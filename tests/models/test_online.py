@@ -315,6 +315,10 @@ def test_a_new_source_is_added_and_never_mistaken(window):
     online.learn_one({"a": 1, "zoe": 0})
     assert online.source_names_ == (*"abcde", "zoe")
     assert np.isnan(online.history_.accuracies[0, 5])
+    away = VOTES[:9].copy()
+    away[:, 3:] = -1
+    np.testing.assert_array_equal(online.predict_proba(named(VOTES[:9, :3], "abc")),
+                                  online.predict_proba(named(away, "abcde")))  # fmt: skip
     with pytest.raises(IncompatibleError, match="'max'"):
         online.predict_proba(named(VOTES[:9], ["a", "b", "c", "d", "max"]))
 

@@ -69,7 +69,7 @@ class VoteSchema:
             shown = ", ".join(self.source_names[:5]) + (", ..." if len(self.source_names) > 5 else "")
             raise IncompatibleError(
                 f"`votes` must have the {format_count(len(self.source_names), 'source')} of the fitted "
-                f"model ({shown}); got {n_sources}."
+                f"model ({shown}) if they have no names; got {n_sources}."
             )
         if votes.classes == self.classes and not matched_by_name:
             return votes
@@ -434,15 +434,7 @@ class VoteEstimator(VoteReader):
         n, n_tasks, _ = posterior.shape
         y = join_series(y, item_ids(votes, read, y), n, "y")
         truth = read_task_gold(y, self.vote_schema_.classes, (n, n_tasks), "y").ravel()
-        posterior = posterior.reshape(n * n_tasks, -1)
-        known = truth >= 0
-        if not known.any():
-            raise VotesError("`y` must have at least one gold label; got none.")
-        weights = np.ones(n) if sample_weight is None else read_weights(sample_weight, n)
-        weights = np.repeat(weights, n_tasks)
-        if not weights[known].sum() > 0:
-            raise VotesError("`sample_weight` must be > 0 for at least one item with a gold label.")
-        return float(np.average(expected_credit(posterior[known], truth[known]), weights=weights[known]))
+        return mean_credit(posterior.reshape(n * n_tasks, -1), truth, sample_weight, n)
 
 
 class BatchEstimator(VoteEstimator):
@@ -528,6 +520,19 @@ class BatchEstimator(VoteEstimator):
         with self._lock:
             model = self.fit(votes, sample_weight=sample_weight, **options)
             return model.predict_proba(votes, dtype=dtype, output=output, **options)
+
+
+def mean_credit(
+    posterior: NDArray[np.float64], truth: NDArray[Any], sample_weight: ArrayLike | None, n_items: int
+) -> float:
+    """Return the accuracy of labels with gold labels, each an equal number of rows of all items in order."""
+    weights = np.ones(n_items) if sample_weight is None else read_weights(sample_weight, n_items)
+    weights, known = np.repeat(weights, len(truth) // n_items), truth >= 0
+    if not known.any():
+        raise VotesError("`y` must have at least one gold label; got none.")
+    if not weights[known].sum() > 0:
+        raise VotesError("`sample_weight` must be > 0 for at least one item with a gold label.")
+    return float(np.average(expected_credit(posterior[known], truth[known]), weights=weights[known]))
 
 
 def label_columns(labels: NDArray[Any]) -> list[str]:

@@ -11,20 +11,34 @@ from numpy.typing import NDArray
 
 from flyingsquid._values import format_count, format_value, is_integer, is_null, is_one_of
 from flyingsquid.estimation.balance import resolve_task_balance
-from flyingsquid.exceptions import GraphError, IncompatibleError, ModelFileError, OptionError, VotesError
+from flyingsquid.exceptions import GraphError, ModelFileError, OptionError, VotesError
+from flyingsquid.files.fields import (
+    BOOLEAN,
+    LABELS,
+    OBJECT,
+    TEXT,
+    finite,
+    integer,
+    list_of,
+    optional,
+    sequence_of,
+)
+from flyingsquid.files.state import State, decode_labels, encode_labels
 from flyingsquid.fits.base import Fit
 from flyingsquid.graph import DependencyGraph
 from flyingsquid.inference import smoothed_shares
 from flyingsquid.models._base import VoteSchema
 from flyingsquid.models._fitted import Fitted
 from flyingsquid.models.drift import DriftHistory
+from flyingsquid.models.files import fit_from_state, fit_to_state, nested, part_of, unnested
 from flyingsquid.models.validation import given_graph
 from flyingsquid.moments import Moments
 from flyingsquid.moments.adaptive import DyadicCounts, dispersion_of
+from flyingsquid.moments.counting import CountPlan
 from flyingsquid.moments.windows import DecayedCounts, Layout, RollingCounts, Window
 from flyingsquid.solvers import Solver
 from flyingsquid.votes import Votes, as_votes
-from flyingsquid.votes.codes import ABSTAIN, MOST_CLASSES, Label, require_same, smallest_dtype
+from flyingsquid.votes.codes import ABSTAIN, MOST_CLASSES, Label, smallest_dtype
 from flyingsquid.votes.gold_items import GoldItems
 from flyingsquid.votes.reading import labels_in, one_row
 
@@ -115,62 +129,29 @@ def first_votes(data: Any, classes: tuple[Label, ...] | None, graph: DependencyG
 
 
 def further_votes(data: Any, schema: VoteSchema, *, add_classes: bool) -> Votes:
-    """Return further votes of a stream, dense, with new classes if these may be added.
+    """Return further votes of a stream, with new classes if these may be added.
 
     The convention was checked on the first votes: a test of every chunk would find something by chance.
     """
     classes, tasks = schema.classes, schema.tasks
-    if isinstance(data, Votes) or not add_classes:
-        votes = as_votes(data, classes, tasks, check=False)
-        if votes.names is not None and votes.names != schema.names:
-            votes = votes.with_all_sources(schema.names)
-        return votes.to_dense()
     try:
         return as_votes(data, classes, tasks, check=False)
     except VotesError:
-        new = _new_classes(labels_in(data), classes)
+        new = () if isinstance(data, Votes) or not add_classes else _new_classes(labels_in(data), classes)
         if not new:
             raise
         return as_votes(data, (*classes, *new), tasks, check=False)
 
 
-def classes_and_names(
-    schema: VoteSchema, votes: Votes, *, add_classes: bool, add_sources: bool
-) -> tuple[tuple[Label, ...], tuple[str, ...] | None]:
-    """Return the classes and names of the stream, each followed by those that the votes add."""
-    classes, names, n_sources = schema.classes, schema.names, len(schema.source_names)
-    if votes.classes != classes:
-        if not add_classes:
-            require_same("classes", set(votes.classes) | set(classes), set(classes))
-        classes = (*classes, *(label for label in votes.classes if label not in classes))
-    if names is None or votes.names is None:
-        if votes.n_sources != n_sources:
-            hint = " new_sources='add' needs sources with names." if add_sources else ""
-            raise IncompatibleError(
-                f"`votes` must have the {format_count(n_sources, 'source')} of the stream; got "
-                f"{votes.n_sources}.{hint}"
-            )
-    elif not add_sources:
-        require_same("sources", set(votes.names), set(names))
-    else:
-        known = set(names)
-        names = (*names, *(name for name in votes.names if name not in known))
-    return classes, names
-
-
-def matched_codes(votes: Votes, schema: VoteSchema) -> NDArray[Any]:
-    """Return codes of shape (n, m) in the order of the stream; missing sources abstain."""
-    classes, names = schema.classes, schema.names
-    codes: Any = votes.codes
-    if votes.classes != classes:
-        to = np.array([classes.index(label) for label in votes.classes], smallest_dtype(len(classes)))
-        codes = np.where(codes >= 0, to[np.maximum(codes, 0)], codes)
-    if names is None or votes.names is None or votes.names == names:
-        return np.asarray(codes)
-    full = np.full((len(codes), len(names)), ABSTAIN, smallest_dtype(len(classes)))
-    position = {name: at for at, name in enumerate(names)}
-    full[:, [position[name] for name in votes.names]] = codes
-    return full
+def with_missing_sources(votes: Votes, names: tuple[str, ...] | None) -> Votes:
+    """Return the votes, in which each source of ``names`` that they do not have abstains."""
+    own = votes.names
+    if names is None or own is None or set(names) <= set(own):
+        return votes
+    missing = tuple(name for name in names if name not in own)
+    codes = np.asarray(votes.to_dense().codes)
+    silent = np.full((len(codes), len(missing)), ABSTAIN, codes.dtype)
+    return Votes(np.hstack([codes, silent]), votes.classes, (*own, *missing))
 
 
 def read_row(
@@ -457,6 +438,42 @@ class ItemLookup:
 # ---------------------------------------------------------------------- the state
 
 
+# Windows count at most 2**25 pairs of votes, so they have fewer sources than this.
+_MOST_SOURCES = 1 << 13
+FIELDS = {
+    "classes": LABELS,
+    "names": optional(list_of(TEXT)),
+    "n_sources": integer(1, _MOST_SOURCES),
+    "n_seen": integer(),
+    "urgent": BOOLEAN,
+    "window": OBJECT,
+    "last": optional(OBJECT),
+    "reason": TEXT,
+    "marks": sequence_of(integer(), integer(), integer()),
+    "fitted_on": finite(0),
+}
+"""Fields of a stream in a file, without the options of the model."""
+
+
+def count_plan(n_sources: int, graph: DependencyGraph | None) -> CountPlan:
+    """Return which pairs of sources are counted."""
+    return CountPlan.all_pairs(n_sources) if graph is None else CountPlan.of(graph)
+
+
+def read_layout(meta: dict[str, Any], graph: DependencyGraph | None) -> Layout:
+    """Return the layout of the counts in a file."""
+    names = None if meta["names"] is None else tuple(meta["names"])
+    layout = Layout(count_plan(meta["n_sources"], graph), decode_labels(meta["classes"]), names)
+    fits = (
+        layout.n_classes >= 2
+        and layout.n_sources == meta["n_sources"]
+        and (names is None or len(names) == len(set(names)) == layout.n_sources)
+    )
+    if not fits:
+        raise ModelFileError("The stream in the file is inconsistent.")
+    return layout
+
+
 @dataclass
 class StreamState:
     """Everything that a stream has learned. Chunks work on a copy, which then replaces it.
@@ -518,6 +535,48 @@ class StreamState:
             for counts in (moments, before)
         )
         return dispersion_of(newer, older, moments.n_items, before.n_items) <= _UNCHANGED
+
+    def to_state(self) -> tuple[dict[str, Any], dict[str, NDArray[Any]]]:
+        """Return :data:`FIELDS` and arrays, for files."""
+        window, layout = self.window, self.window.layout
+        window_meta, arrays = window.state()
+        arrays = {f"window.{name}": array for name, array in arrays.items()}
+        arrays |= self.history.to_arrays() | self.balances.to_arrays()
+        arrays |= {} if self.gold is None else self.gold.to_arrays()
+        last = None
+        if self.fitted is not None:
+            last, fit_arrays = nested(fit_to_state(self.fitted.fit, self.fitted.moments), "last")
+            arrays |= fit_arrays
+        meta = {
+            "classes": encode_labels(layout.classes),
+            "names": None if layout.names is None else list(layout.names),
+            "n_sources": layout.n_sources,
+            "n_seen": window.n_seen,
+            "urgent": window.urgent,
+            "window": window_meta,
+            "last": last,
+            "reason": self.reason,
+            "marks": [self.due, self.record_due, self.fitted_at],
+            "fitted_on": self.fitted_on,
+        }
+        return meta, arrays
+
+    def restore(self, state: State, n_tasks: int) -> None:
+        """Continue from a file, whose fields are those of :meth:`to_state`."""
+        meta, arrays, window, layout = state.meta, state.arrays, self.window, self.window.layout
+        window.n_seen, window.urgent = meta["n_seen"], meta["urgent"]
+        window.restore(meta["window"], part_of(arrays, "window"))
+        if meta["last"] is not None:
+            fit, moments = fit_from_state(unnested(meta["last"], arrays, "last"))
+            if moments.classes != layout.classes or moments.names != layout.names:
+                raise ModelFileError("The last fit in the file has other sources or classes.")
+            self.fitted = Fitted.of(fit, moments)
+        self.reason, self.fitted_on = meta["reason"], meta["fitted_on"]
+        self.due, self.record_due, self.fitted_at = meta["marks"]
+        self.history = DriftHistory.from_state(state, self.schema.source_names)
+        self.gold = StreamGold.from_arrays(arrays, layout, n_tasks, window.n_seen)
+        self.balances = StreamBalances.from_arrays(arrays, n_tasks * layout.n_classes, window.n_seen)
+        self.update_lookup()
 
     def __getstate__(self) -> dict[str, Any]:
         return {**self.__dict__, "lookup": None}  # functions cannot be pickled; built again from the fit

@@ -7,7 +7,7 @@ import os
 from collections.abc import Mapping, Sequence
 from contextlib import AbstractContextManager
 from dataclasses import replace
-from typing import Any, Literal, Self, TypeAlias
+from typing import Any, Literal, Self, TypeAlias, cast
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -36,7 +36,7 @@ from flyingsquid.files.fields import (
 )
 from flyingsquid.files.state import State, decode_labels, encode_labels, write_state
 from flyingsquid.graph import DependencyGraph
-from flyingsquid.models._base import read_tie_generator
+from flyingsquid.models._base import mean_credit, read_tie_generator
 from flyingsquid.models._estimator import Estimator, not_fitted
 from flyingsquid.models.files import nested, options_from_meta, options_to_meta, unnested
 from flyingsquid.models.label_model import LabelModel
@@ -45,7 +45,7 @@ from flyingsquid.moments.files import graph_from_meta
 from flyingsquid.votes import Votes, as_votes, frames
 from flyingsquid.votes.arguments import read_gold, read_task_gold, read_weights
 from flyingsquid.votes.codes import Label, require_same
-from flyingsquid.votes.decisions import TieBreak, as_label_array, decide, expected_credit
+from flyingsquid.votes.decisions import TieBreak, as_label_array, decide
 from flyingsquid.votes.reading import located
 
 OnFailure: TypeAlias = Literal["raise", "majority"]
@@ -170,7 +170,7 @@ class MultiLabelModel(Estimator):
                     raise
                 models[label] = MajorityVote().fit(read, sample_weight=weights)
                 failures[label] = str(error.__cause__)
-        self._keep(models, failures)
+        self._fitted = models, failures
         return remarks
 
     def predict_proba(self, votes: Any) -> NDArray[np.float64]:
@@ -243,16 +243,8 @@ class MultiLabelModel(Estimator):
         models = self.models_  # once, because another thread may fit the model meanwhile
         applies = _probabilities(models, votes)
         truth = read_truth(y, tuple(models), len(applies), "y")
-        known = truth >= 0
-        if not known.any():
-            raise VotesError("`y` must have at least one gold label; got none.")
-        n = len(applies)
-        weights = np.ones(n) if sample_weight is None else read_weights(sample_weight, n)
-        spread = np.broadcast_to(weights[:, None], truth.shape)[known]
-        if not spread.sum() > 0:
-            raise VotesError("`sample_weight` must be > 0 for at least one item with a gold label.")
-        credit = expected_credit(np.stack([1 - applies, applies], axis=-1)[known], truth[known])
-        return float(np.average(credit, weights=spread))
+        both = np.stack([1 - applies, applies], axis=-1).reshape(-1, 2)
+        return mean_credit(both, truth.ravel(), sample_weight, len(applies))
 
     def summary(self) -> Table:
         """Return one row per label: its model, sources, votes, how often it applies, and a verdict.
@@ -284,7 +276,7 @@ class MultiLabelModel(Estimator):
         models, failures = self._fitted
         labels = tuple(models)
         parts = [
-            nested(_model_to_state(model, f"the model of label {format_value(label)}"), f"label_{c}")
+            nested(_savable(model, f"the model of label {format_value(label)}")._to_state(), f"label_{c}")
             for c, (label, model) in enumerate(models.items())
         ]
         declared = read_labels(self.labels)
@@ -328,7 +320,7 @@ class MultiLabelModel(Estimator):
         )
         if not fits:
             raise ModelFileError("The models in the file do not match its labels.")
-        model._keep(models, failures)
+        model._fitted = models, failures
         return model
 
     def _templates(self, labels: tuple[Label, ...]) -> dict[str, Any] | list[Any] | None:
@@ -362,9 +354,6 @@ class MultiLabelModel(Estimator):
         from sklearn.base import clone  # label models of other libraries, too
 
         return clone(given)
-
-    def _keep(self, models: dict[Label, Any], failures: dict[Label, str]) -> None:
-        self._fitted = models, failures
 
     @property
     def models_(self) -> dict[Label, Any]:
@@ -444,10 +433,12 @@ def _applies(model: Any, votes: Votes, label: Label) -> NDArray[np.float64]:
     return posterior[:, 1]
 
 
-def _model_to_state(model: Any, what: str) -> State:
-    if type(model) not in (LabelModel, MajorityVote):
-        raise _unsupported(model, what)
-    return model._to_state()
+def _savable(model: Any, what: str) -> LabelModel | MajorityVote:
+    if type(model) in (LabelModel, MajorityVote):
+        return cast("LabelModel | MajorityVote", model)
+    raise ModelFileError(
+        f"{what} must be a LabelModel or a MajorityVote to be saved; got {type(model).__name__}."
+    )
 
 
 def _model_from_state(state: State) -> LabelModel | MajorityVote:
@@ -462,10 +453,8 @@ def _model_from_state(state: State) -> LabelModel | MajorityVote:
 def _template(given: Any) -> dict[str, Any] | None:
     if given is None:
         return None
-    if type(given) is MajorityVote:
+    if type(_savable(given, "`label_model`")) is MajorityVote:
         return {"kind": "MajorityVote"}
-    if type(given) is not LabelModel:
-        raise _unsupported(given, "`label_model`")
     params = given.get_params(deep=False)
     graph = params.pop("graph")
     graph = graph.to_dict() if isinstance(graph, DependencyGraph) else graph
@@ -488,12 +477,6 @@ def _read_template(meta: dict[str, Any] | None, most_sources: int) -> LabelModel
     if isinstance(graph, dict):
         graph = graph_from_meta(graph, most_sources)
     return LabelModel(graph, **options_from_meta(meta["options"], LabelModel))
-
-
-def _unsupported(model: Any, what: str) -> ModelFileError:
-    return ModelFileError(
-        f"{what} must be a LabelModel or a MajorityVote to be saved; got {type(model).__name__}."
-    )
 
 
 # ---------------------------------------------------------------------- votes and gold labels of labels

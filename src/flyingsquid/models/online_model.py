@@ -14,18 +14,11 @@ from flyingsquid._values import format_count
 from flyingsquid.estimation.balance import resolve_task_balance
 from flyingsquid.exceptions import ModelFileError, NotIdentifiableError, OptionError
 from flyingsquid.files.fields import (
-    BOOLEAN,
-    LABELS,
     OBJECT,
-    TEXT,
     check_fields,
-    finite,
-    integer,
-    list_of,
     optional,
-    sequence_of,
 )
-from flyingsquid.files.state import State, decode_labels, encode_labels
+from flyingsquid.files.state import State
 from flyingsquid.fits.explanation import Explanation
 from flyingsquid.graph import DependencyGraph
 from flyingsquid.models import _stream, validation
@@ -35,17 +28,11 @@ from flyingsquid.models._fitted import FitAttributes, FitState, Fitted
 from flyingsquid.models._stream import LOOKUP_ERRORS, StreamBalances, StreamGold, StreamState
 from flyingsquid.models.drift import ChangePoint, DriftHistory
 from flyingsquid.models.files import (
-    fit_from_state,
-    fit_to_state,
-    nested,
     options_from_meta,
     options_to_meta,
-    part_of,
-    unnested,
 )
 from flyingsquid.models.label_model import LabelModel, Method, Source
 from flyingsquid.moments import Moments
-from flyingsquid.moments.counting import CountPlan
 from flyingsquid.moments.files import graph_from_meta
 from flyingsquid.moments.windows import Layout, Window
 from flyingsquid.solvers import FitData, Solver
@@ -56,24 +43,6 @@ from flyingsquid.votes.codes import Label, shown_names
 Array = NDArray[np.float64]
 # A window of its own choice may shrink at any time, so it is recorded at least this often.
 _RECORD_EVERY = 1_000
-
-
-# Windows count at most 2**25 pairs of votes, so they have fewer sources than this.
-_MOST_SOURCES = 1 << 13
-_FIELDS = {
-    "options": OBJECT,
-    "graph": optional(OBJECT),
-    "classes": LABELS,
-    "names": optional(list_of(TEXT)),
-    "n_sources": integer(1, _MOST_SOURCES),
-    "n_seen": integer(),
-    "urgent": BOOLEAN,
-    "window": OBJECT,
-    "last": optional(OBJECT),
-    "reason": TEXT,
-    "marks": sequence_of(integer(), integer(), integer()),
-    "fitted_on": finite(0),
-}
 
 
 class OnlineLabelModel(FitAttributes[Fitted, FitData], VoteEstimator):
@@ -401,19 +370,20 @@ class OnlineLabelModel(FitAttributes[Fitted, FitData], VoteEstimator):
             return self._begin(data)
         draft, schema, add_classes = replace(self._stream), self._stream.schema, self.new_classes == "add"
         votes = _stream.further_votes(data, schema, add_classes=add_classes)
-        classes, names = _stream.classes_and_names(
-            schema, votes, add_classes=add_classes, add_sources=self.new_sources == "add"
-        )
+        classes, names = schema.classes, schema.names
+        if add_classes:
+            classes = (*classes, *(label for label in votes.classes if label not in classes))
+        if self.new_sources == "add" and names is not None and votes.names is not None:
+            names = (*names, *(name for name in votes.names if name not in names))
+            votes = _stream.with_missing_sources(votes, names)
         if classes != schema.classes or names != schema.names:
             self._widen(draft, classes, names)
-        return draft, _stream.matched_codes(votes, draft.schema)
+        return draft, np.asarray(draft.schema.read(votes).to_dense().codes)
 
     def _begin(self, data: Any) -> tuple[StreamState, NDArray[Any]]:
         solver = self._validate()
         votes = _stream.first_votes(data, self._declared_classes(), self.graph)
-        graph, m = self.graph, votes.n_sources
-        plan = CountPlan.all_pairs(m) if graph is None else CountPlan.of(graph)
-        layout = Layout(plan, votes.classes, votes.names)
+        layout = Layout(_stream.count_plan(votes.n_sources, self.graph), votes.classes, votes.names)
         self._check_fit(solver, layout)
         draft = self._new_state(solver, _stream.new_window(self, layout))
         return draft, np.asarray(votes.codes)
@@ -541,14 +511,10 @@ class OnlineLabelModel(FitAttributes[Fitted, FitData], VoteEstimator):
     def read_votes(self, votes: Any, *, unknown_sources: Literal["error", "ignore"] = "error") -> Votes:
         """Return votes in the order of the stream; nothing is learned from them."""
         schema = self.vote_schema_
-        if unknown_sources != "error":
-            votes = super().read_votes(votes, unknown_sources=unknown_sources)
-        read = _stream.further_votes(votes, schema, add_classes=False)
-        add_sources = self.new_sources == "add"  # then sources of the stream may be missing
-        _, names = _stream.classes_and_names(schema, read, add_classes=False, add_sources=add_sources)
-        if names != schema.names:
-            _stream.classes_and_names(schema, read, add_classes=False, add_sources=False)  # raises an error
-        return Votes(_stream.matched_codes(read, schema), schema.classes, schema.names)
+        if self.new_sources == "add":  # then sources of the stream may be missing
+            votes = _stream.further_votes(votes, schema, add_classes=False)
+            votes = _stream.with_missing_sources(votes, schema.names)
+        return super().read_votes(votes, unknown_sources=unknown_sources)
 
     def _label(
         self, votes: Any, features: Any = None, dtype: np.dtype[Any] = DOUBLE
@@ -578,78 +544,26 @@ class OnlineLabelModel(FitAttributes[Fitted, FitData], VoteEstimator):
     def _to_state(self) -> State:
         """Return the complete state, so that a restored model continues exactly where this one stopped."""
         with self._lock:
-            return self._current_state()
-
-    def _current_state(self) -> State:
-        stream = self._learned
-        window, layout = stream.window, stream.window.layout
-        window_meta, window_arrays = window.state()
-        options = {name: value for name, value in self.get_params(deep=False).items() if name != "graph"}
-        fit_meta: dict[str, Any] | None = None
-        fit_arrays: dict[str, NDArray[Any]] = {}
-        if stream.fitted is not None:
-            fit_meta, fit_arrays = nested(fit_to_state(stream.fitted.fit, stream.fitted.moments), "last")
-        meta: dict[str, Any] = {
-            "options": options_to_meta(options),
-            "graph": None if self.graph is None else self.graph.to_dict(),
-            "classes": encode_labels(layout.classes),
-            "names": None if layout.names is None else list(layout.names),
-            "n_sources": layout.n_sources,
-            "n_seen": window.n_seen,
-            "urgent": window.urgent,
-            "window": window_meta,
-            "last": fit_meta,
-            "reason": stream.reason,
-            "marks": [stream.due, stream.record_due, stream.fitted_at],
-            "fitted_on": stream.fitted_on,
-        }
-        arrays = {f"window.{name}": array for name, array in window_arrays.items()}
-        arrays |= fit_arrays | stream.history.to_arrays() | stream.balances.to_arrays()
-        if stream.gold is not None:
-            arrays |= stream.gold.to_arrays()
-        return State(type(self).__name__, meta, arrays)
+            meta, arrays = self._learned.to_state()
+            options = {name: value for name, value in self.get_params(deep=False).items() if name != "graph"}
+            graph = None if self.graph is None else self.graph.to_dict()
+            return State(
+                type(self).__name__, {"options": options_to_meta(options), "graph": graph, **meta}, arrays
+            )
 
     @classmethod
     def _from_state(cls, state: State) -> Self:
         """Return a model that continues where it was saved; raise ModelFileError for damaged states."""
-        meta, arrays = state.meta, state.arrays
+        meta = state.meta
         if "last" not in meta:
             raise ModelFileError(
                 "The file was written by an earlier development version, whose format is no longer supported."
             )
-        check_fields(meta, _FIELDS)
+        check_fields(meta, {"options": OBJECT, "graph": optional(OBJECT), **_stream.FIELDS})
         graph = None if meta["graph"] is None else graph_from_meta(meta["graph"], meta["n_sources"])
         model = cls(graph=graph, **options_from_meta(meta["options"], cls))
-        solver = model._validate()
-        names = None if meta["names"] is None else tuple(meta["names"])
-        plan = CountPlan.all_pairs(meta["n_sources"]) if graph is None else CountPlan.of(graph)
-        layout = Layout(plan, decode_labels(meta["classes"]), names)
-        _check_stream(meta, layout, names)
-        window = _stream.new_window(model, layout)
-        window.n_seen, window.urgent = meta["n_seen"], meta["urgent"]
-        window.restore(meta["window"], part_of(arrays, "window"))
-        stream = model._new_state(solver, window)
-        if meta["last"] is not None:
-            fit, moments = fit_from_state(unnested(meta["last"], arrays, "last"))
-            if moments.classes != layout.classes or moments.names != layout.names:
-                raise ModelFileError("The last fit in the file has other sources or classes.")
-            stream.fitted = Fitted.of(fit, moments)
-        stream.reason, stream.fitted_on = meta["reason"], meta["fitted_on"]
-        stream.due, stream.record_due, stream.fitted_at = meta["marks"]
-        stream.history = DriftHistory.from_state(state, stream.schema.source_names)
-        n_tasks = 1 if graph is None else graph.n_tasks
-        stream.gold = StreamGold.from_arrays(arrays, layout, n_tasks, window.n_seen)
-        stream.balances = StreamBalances.from_arrays(arrays, n_tasks * layout.n_classes, window.n_seen)
-        stream.update_lookup()
+        solver, layout = model._validate(), _stream.read_layout(meta, graph)
+        stream = model._new_state(solver, _stream.new_window(model, layout))
+        stream.restore(state, 1 if graph is None else graph.n_tasks)
         model._stream = stream
         return model
-
-
-def _check_stream(meta: dict[str, Any], layout: Layout, names: tuple[str, ...] | None) -> None:
-    fits = (
-        layout.n_classes >= 2
-        and layout.n_sources == meta["n_sources"]
-        and (names is None or len(names) == len(set(names)) == layout.n_sources)
-    )
-    if not fits:
-        raise ModelFileError("The stream in the file is inconsistent.")
