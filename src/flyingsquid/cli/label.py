@@ -135,7 +135,7 @@ def label(votes: str, output: str, **options: Any) -> None:
     _print_model(console, model, verdict, options)
     _print_labels(console, labeler, model, comparison, output, options)
     if options["report_path"]:
-        from flyingsquid.cli.report import write_report
+        from flyingsquid.cli.analysis import write_report
 
         with console.waiting("writing the report"):
             title = f"Labels of {PurePath(file.path).name}"

@@ -25,8 +25,7 @@ from flyingsquid.graph import DependencyGraph
 from flyingsquid.inference.features import combine
 from flyingsquid.moments import ConfusionTables, Moments, SequenceMoments
 from flyingsquid.votes.codes import Codes, Label
-from flyingsquid.votes.feature_items import FeatureItems
-from flyingsquid.votes.features import Features
+from flyingsquid.votes.features import FeatureItems, Features
 
 Array = NDArray[np.float64]
 DOUBLE = np.dtype(np.float64)

@@ -15,8 +15,7 @@ from flyingsquid.files.fields import OBJECT, check_fields, finite, integer, read
 from flyingsquid.files.state import State
 from flyingsquid.inference.features import FeatureWeights, Learner
 from flyingsquid.votes.codes import Codes, keep_sources
-from flyingsquid.votes.feature_items import FeatureItems
-from flyingsquid.votes.features import MOST_COLUMNS, N_FOLDS, Features
+from flyingsquid.votes.features import MOST_COLUMNS, N_FOLDS, FeatureItems, Features
 from flyingsquid.votes.tallies import item_votes
 
 Array = NDArray[np.float64]

@@ -31,8 +31,7 @@ from flyingsquid.labeling.columns import (
     encode_column,
     encode_votes,
 )
-from flyingsquid.labeling.functions import LabelingFunction, preprocess_item
-from flyingsquid.labeling.items import list_items
+from flyingsquid.labeling.functions import LabelingFunction, list_items, preprocess_item
 from flyingsquid.votes import ABSTAIN, Votes
 from flyingsquid.votes.codes import Label, smallest_dtype
 from flyingsquid.votes.conventions import is_missing_text
