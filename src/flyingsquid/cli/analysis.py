@@ -275,7 +275,7 @@ def suggest(votes: str, as_json: bool, **options: Any) -> None:
 
 def _write(path: str, id_name: str, ids: list[Any], found: Suggestions, *, overwrite: bool) -> None:
     """Write the suggested items with an empty column for gold labels."""
-    from flyingsquid.files.table_writers import label_text
+    from flyingsquid.files.outputs import label_text
     from flyingsquid.files.writing import write_estimates
 
     columns = {

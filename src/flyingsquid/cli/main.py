@@ -39,7 +39,7 @@ COMMANDS = {
 # Modules that define several commands; others have the name of their command.
 _MODULES = {
     "analyze": "analysis", "rate": "analysis", "report": "analysis", "suggest": "analysis",
-    "convert": "files", "inspect": "files",
+    "convert": "files", "inspect": "files", "score": "label",
 }  # fmt: skip
 
 

@@ -207,6 +207,20 @@ def _wide_roles(names: Sequence[str], options: ReadOptions, first: Sequence[Sequ
     return Roles("wide", item, sources, gold=options.gold, notes=tuple(notes))
 
 
+def choose_split(splits: Sequence[str], part: str | None) -> tuple[str, tuple[Note, ...]]:
+    """Return the split ``part``, by default "train" or the only one, and a note if there are others."""
+    chosen = part or ("train" if "train" in splits else splits[0] if len(splits) == 1 else None)
+    if chosen is None or chosen not in splits:
+        raise VoteFileError(
+            f"The splits are {', '.join(splits)}.", hints=[Hint("part", "to choose one of them")]
+        )
+    others = [split for split in splits if split != chosen]
+    if part is not None or not others:
+        return chosen, ()
+    hint = Hint("part", f"to read {' or '.join(others)} instead")
+    return chosen, (Note(f"The split {format_value(chosen)} was read.", (hint,)),)
+
+
 # ---------------------------------------------------------------------- identifiers
 
 

@@ -14,11 +14,10 @@ from numpy.typing import NDArray
 from flyingsquid._values import format_count, format_list, format_value, is_null, read_integer
 from flyingsquid._warnings import warn_about_votes
 from flyingsquid.exceptions import Note, VoteFileError
-from flyingsquid.files.arrays import read_npy, read_npz
+from flyingsquid.files.arrays import is_wrench, read_directory, read_npy, read_npz, read_wrench
 from flyingsquid.files.coding import Coding, ParseOptions, Survey, build_coding
 from flyingsquid.files.columnar import Batches, read_columnar
 from flyingsquid.files.columns import Form, ReadOptions, Roles
-from flyingsquid.files.datasets import is_wrench, read_directory, read_wrench
 from flyingsquid.files.decoded_size import MOST_BYTES
 from flyingsquid.files.exchange import TOOLS, read_eval, read_export, tool_of
 from flyingsquid.files.inputs import (

@@ -38,10 +38,9 @@ from flyingsquid.solvers.data import feature_items, join_gold, read_fit_data
 from flyingsquid.votes import Votes, as_chunks, as_votes
 from flyingsquid.votes.arguments import item_ids, read_weights
 from flyingsquid.votes.codes import Label
-from flyingsquid.votes.decisions import TieBreak, as_label_array
+from flyingsquid.votes.decisions import Output, TieBreak, as_label_array, to_output
 from flyingsquid.votes.features import Features
 from flyingsquid.votes.gold_items import GoldItems
-from flyingsquid.votes.views import Output, to_output
 
 Source: TypeAlias = int | str
 Method: TypeAlias = (
