@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import os
-import zipfile
 from typing import Any
 
 import click
@@ -41,14 +40,13 @@ def inspect(file: str, as_json: bool, **options: Any) -> None:
 
 
 def _is_model(path: str) -> bool:
-    """Return whether a file contains a model or counts: a zip archive with header.json."""
-    if path == "-" or not zipfile.is_zipfile(path):
-        return path.lower().endswith(".fsq")
-    try:
-        with zipfile.ZipFile(path) as archive:
-            return "header.json" in archive.namelist()
-    except (zipfile.BadZipFile, OSError, ValueError, NotImplementedError):
-        return path.lower().endswith(".fsq")
+    """Return whether a file contains a model or counts."""
+    from flyingsquid.files.state import MAGIC
+
+    if path == "-" or not os.path.isfile(path):
+        return False
+    with open(path, "rb") as file:
+        return file.read(len(MAGIC)) == MAGIC or path.lower().endswith(".fsq")
 
 
 def _inspect_votes(path: str, options: dict[str, Any], console: Console) -> dict[str, Any]:
@@ -68,7 +66,7 @@ def _inspect_votes(path: str, options: dict[str, Any], console: Console) -> dict
 
 
 def _inspect_model(path: str, console: Console) -> dict[str, Any]:
-    from flyingsquid.files.state import encode_labels
+    from flyingsquid.files.state import encode_labels, read_version
     from flyingsquid.models import load
 
     found: Any = load(path)
@@ -81,8 +79,7 @@ def _inspect_model(path: str, console: Console) -> dict[str, Any]:
     items = "" if n_items is None else f", from {format_count(n_items, 'item')}"
     shown = "/".join(map(str, classes[:6])) + ("/..." if len(classes) > 6 else "")
     shown = f", classes {shown}" if classes else ""  # a ScoreModel has none
-    with zipfile.ZipFile(path) as archive:  # it was read and checked above
-        version = json.loads(archive.read("header.json"))["flyingsquid_version"]
+    version = read_version(path)
     console.echo(f"{path}: {kind}{items}, {format_count(len(names), 'source')}{shown}")
     console.echo(f"Written by FlyingSquid {version}")
     facts = {
