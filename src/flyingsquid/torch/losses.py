@@ -197,10 +197,9 @@ class LabelModelLoss(nn.Module):
 
     Notes
     -----
-    A batch of b items costs one product of the one-hot votes, O(b K² m²), on the device; one copy of the
-    counts, 8 K² m² bytes, and of the votes to the host; and there one fit, about 1.5 ms for 10 sources and
-    two classes, and the labels, O(b K² m). Counts are int64 buffers, so ``state_dict`` contains the complete
-    state.
+    A batch of b items costs one copy of the votes to the host and, there, counting, O(b K² m²), one fit,
+    about 1.5 ms for 10 sources and two classes, and the labels, O(b K² m). Counts are int64 buffers on the
+    device of the module, so ``state_dict`` contains the complete state.
 
     Examples
     --------
