@@ -38,7 +38,7 @@ def read_convention(
     reasons: Mapping[Any, str] | None,
     normalize: bool,
 ) -> Convention:
-    """Check the options of :func:`~flyingsquid.files.open_votes` for values.
+    """Check the options of :func:`~flyingsquid.files.open_votes` for values; reasons are by text.
 
     Signed votes are votes for the classes -1 and 1, and 0 means "no vote".
     """
@@ -49,23 +49,20 @@ def read_convention(
     values = [abstain] if isinstance(abstain, (str, int, float)) else list(abstain or ())
     if signed:
         values, classes = [*values, 0], (-1, 1)
-    convention = Convention.read(values, classes, reasons, normalize=normalize)
+    if isinstance(reasons, Mapping):
+        reasons = {str(classify(value)[1]): why for value, why in reasons.items()}
+    texts = [str(classify(value)[1]) for value in values]
+    convention = Convention.read(texts, classes, reasons, normalize=normalize)
     # In a file, 1 and "1" may be written alike.
-    texts = [str(label) for label in convention.classes or ()]
-    if len(set(texts)) < len(texts):
+    names = [str(label) for label in convention.classes or ()]
+    if len(set(names)) < len(names):
         raise option_error("classes", "unique", list(convention.classes or ()))
-    missing = _missing_texts(convention)
-    both = next((text for text in texts if text in missing), None)
+    both = next((name for name in names if name in convention.reasons), None)
     if both is not None:
         raise OptionError(
             f"`classes` must not contain a value that means 'no vote'; got {both}.", parameter="classes"
         )
     return convention
-
-
-def _missing_texts(convention: Convention) -> dict[str, int]:
-    """Return the codes of values that mean a missing vote, by their text."""
-    return {str(classify(value)[1]): code_of_reason(why) for value, why in convention.reasons.items()}
 
 
 @dataclass(frozen=True, slots=True)
@@ -283,7 +280,7 @@ def _coding(
     classes: tuple[Label, ...], convention: Convention, survey: Survey, *, declared: bool = False
 ) -> Coding:
     codes = {(type(label), label): k for k, label in enumerate(classes)}
-    texts = _missing_texts(convention)
+    texts = {str(text): code_of_reason(why) for text, why in convention.reasons.items()}
     if declared:  # a declared class may look like "no vote"
         texts |= {str(label): k for k, label in enumerate(classes)}
     minus_one = not any(str(label) == "-1" for label in classes)
@@ -405,9 +402,8 @@ def _match_case(found: list[str], pair: tuple[str, str]) -> tuple[Label, ...]:
 
 
 def _notes_on_missing(survey: Survey, convention: Convention) -> list[Note]:
-    declared = _missing_texts(convention)
     texts = [v for v in survey.values if isinstance(v, str) and v.strip()]
-    words = sorted(v for v in texts if v.strip().lower() in MISSING_TEXTS and v not in declared)
+    words = sorted(v for v in texts if v.strip().lower() in MISSING_TEXTS and v not in convention.reasons)
     others = (v for v in texts if v not in words)
     if survey.plain_text and any(classify(v, plain_text=True)[0] == "string" for v in others):
         words += [v for v in texts if v.strip() == "-1"]

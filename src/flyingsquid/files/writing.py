@@ -403,24 +403,21 @@ class LabelWriter:
         self._table: TableWriter | None = None
 
     def __enter__(self) -> Self:
+        first = ("ids", "labels") if self.format == "npz" else self.columns[:2]
         with contextlib.ExitStack() as stack:
-            file = stack.enter_context(output(self.path, overwrite=self.overwrite))
-            self._table = stack.enter_context(self._writer(file))
+            table = _table_writer(
+                stack.enter_context(output(self.path, overwrite=self.overwrite)),
+                self.format,
+                self.columns,
+                self.classes,
+                nested=(*first, "probabilities", *self.columns[-2:]),
+                escape_formulas=self.escape_formulas,
+                required=self.columns[2:],
+                encode=self._encodings,
+            )
+            self._table = stack.enter_context(table)
             self._stack = stack.pop_all()
         return self
-
-    def _writer(self, file: BinaryIO) -> TableWriter:
-        first = ("ids", "labels") if self.format == "npz" else self.columns[:2]
-        return _table_writer(
-            file,
-            self.format,
-            self.columns,
-            self.classes,
-            nested=(*first, "probabilities", *self.columns[-2:]),
-            escape_formulas=self.escape_formulas,
-            required=self.columns[2:],
-            encode=self._encodings,
-        )
 
     def write(self, ids: Any, labels: ArrayLike, probabilities: ArrayLike, n_votes: ArrayLike) -> None:
         """Append items.
