@@ -10,8 +10,9 @@ import click
 
 from flyingsquid._values import format_count
 from flyingsquid.cli.console import Console, balance_facts, describe_votes
-from flyingsquid.cli.options import VOTES, check_output_format, check_outputs, open_file, reading_options
+from flyingsquid.cli.options import VOTES, check_outputs, open_file, reading_options
 from flyingsquid.files import FORMATS, format_of_name, write_votes
+from flyingsquid.files.outputs import output_format
 
 
 # fmt: off
@@ -143,7 +144,7 @@ def convert(votes: str, output: str, **options: Any) -> None:
     """
     check_outputs([votes], {"OUTPUT": output}, overwrite=options["force"], directories=True)
     if options["output_format"] or not os.path.isdir(output):  # a directory is written as WRENCH
-        check_output_format(output, options["output_format"], FORMATS)
+        output_format(output, options["output_format"], FORMATS, parameter="output_format")
     console = Console(options["quiet"], output == "-")
     with console.waiting(f"reading {votes}"):
         file = open_file(votes, options)

@@ -22,7 +22,6 @@ from flyingsquid.cli.console import (
 from flyingsquid.cli.options import (
     FILE,
     VOTES,
-    check_output_format,
     check_outputs,
     clip_length_of,
     layout_option,
@@ -35,6 +34,7 @@ from flyingsquid.cli.options import (
 )
 from flyingsquid.exceptions import ModelFileError, OptionError
 from flyingsquid.files import LABEL_FORMATS, LabelWriter, VoteFile
+from flyingsquid.files.outputs import output_format
 from flyingsquid.files.vote_files import read_score_file
 from flyingsquid.files.writing import ESTIMATE_FORMATS, write_estimates
 from flyingsquid.votes import Votes
@@ -117,7 +117,7 @@ def label(votes: str, output: str, **options: Any) -> None:
     outputs = {"--output": output, "--report": options["report_path"], "--model": options["model_path"]}
     inputs = [votes, options["with_model"], options["features_path"]]
     check_outputs(inputs, outputs, overwrite=options["force"])
-    check_output_format(output, options["output_format"], LABEL_FORMATS)
+    output_format(output, options["output_format"], LABEL_FORMATS, parameter="output_format")
     from flyingsquid.analysis.sentences import verdict_on
     from flyingsquid.cli.inputs import fit_model, load_features, read_inputs
 
@@ -450,7 +450,7 @@ def score(scores: str, output: str, **options: Any) -> None:
         raise click.UsageError("--json and --output - both use standard output.")
     outputs = {"--output": output, "--model": options["model_path"]}
     check_outputs([scores, options["with_model"]], outputs, overwrite=options["force"])
-    check_output_format(output, options["output_format"], ESTIMATE_FORMATS)
+    output_format(output, options["output_format"], ESTIMATE_FORMATS, parameter="output_format")
     from flyingsquid._warnings import capture_source_warnings
     from flyingsquid.models import ScoreModel, load
 

@@ -182,13 +182,15 @@ def _copy_at_end(shown: str) -> Iterator[BinaryIO]:
             shutil.copyfileobj(file, target, BLOCK)
 
 
-def output_format(path: StrPath, declared: str | None, supported: tuple[str, ...]) -> str:
+def output_format(
+    path: StrPath, declared: str | None, supported: tuple[str, ...], *, parameter: str = "format"
+) -> str:
     """Return the format to write: declared, implied by the name, or csv for names without an ending.
 
-    The packages that the format needs are required, too.
+    The packages that the format needs are required, too. ``parameter`` is the name of ``declared`` in errors.
     """
     if declared is not None and declared not in supported:
-        raise option_error("format", f"one of {', '.join(supported)}", declared)
+        raise option_error(parameter, f"one of {', '.join(supported)}", declared)
     shown = os.fspath(path)
     found = declared or format_of_name(shown)
     if found is None and (shown == "-" or not os.path.splitext(shown)[1]):
@@ -197,7 +199,7 @@ def output_format(path: StrPath, declared: str | None, supported: tuple[str, ...
         raise VoteFileError(
             f"The format cannot be inferred from the file name; the formats are {', '.join(supported)}.",
             path=shown,
-            hints=[Hint("format", "to choose a format")],
+            hints=[Hint(parameter, "to choose a format")],
         )
     if found not in supported:
         raise VoteFileError(f"The format must be one of {', '.join(supported)}; got {found}.", path=shown)
