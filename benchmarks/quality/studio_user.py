@@ -21,7 +21,7 @@ from numpy.typing import NDArray
 
 from benchmarks.harness import half_parser, save, saved_halves
 from benchmarks.quality.data_directory import data_directory, find
-from flyingsquid.studio.items import Items, Kind
+from flyingsquid.studio.columns import Items, Kind
 from flyingsquid.studio.project import Project
 from flyingsquid.studio.rules import OPERATORS
 from flyingsquid.studio.worker import match

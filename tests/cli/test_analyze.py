@@ -10,11 +10,10 @@ import pytest
 
 import flyingsquid as fs
 from flyingsquid.analysis import findings, panel_report
-from flyingsquid.cli.analyze import analyze
+from flyingsquid.cli.analysis import analyze, records_of
 from flyingsquid.cli.console import Console, describe
 from flyingsquid.cli.inputs import LoadedVotes
 from flyingsquid.cli.options import ReadLimits
-from flyingsquid.cli.report import records_of
 from flyingsquid.exceptions import Hint, Note, OptionError, VoteFileError
 from flyingsquid.files import open_votes
 from tests.support.cli_files import NAMES, make_samples, run, write_csv

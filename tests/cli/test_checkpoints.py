@@ -13,8 +13,8 @@ from pathlib import Path
 import pytest
 
 from flyingsquid.cli import stream as stream_command
-from flyingsquid.cli.checkpoints import Position, locked, open_output
 from flyingsquid.cli.console import handling_signals
+from flyingsquid.cli.stream import Position, locked, open_output
 from flyingsquid.cli.stream_lines import Known, Rules, next_lines, read_block
 from flyingsquid.exceptions import ModelFileError
 from flyingsquid.files import inputs

@@ -16,7 +16,7 @@ import numpy as np
 import pytest
 
 import flyingsquid as fs
-from flyingsquid.cli.checkpoints import Checkpoint, Position, write_checkpoint
+from flyingsquid.cli.stream import Checkpoint, Position, write_checkpoint
 from flyingsquid.cli.stream_lines import Known
 from tests.cli.test_stream import CODES, LINES, OPTIONS, lines_of, run
 from tests.support.launcher import Launcher

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 import flyingsquid as fs
 from flyingsquid.exceptions import VoteFileError, VotesError
-from flyingsquid.files.datasets import items_of
+from flyingsquid.files.arrays import items_of
 
 SPAM = {
     "0": {"label": 1, "weak_labels": [1, -1, 1], "data": {"text": "win money"}},

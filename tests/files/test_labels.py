@@ -9,7 +9,7 @@ import pytest
 
 from flyingsquid.exceptions import OptionError, VoteFileError
 from flyingsquid.files import LabelWriter
-from flyingsquid.files.table_writers import ColumnarWriter
+from flyingsquid.files.outputs import ColumnarWriter
 from tests.support.vote_files import write_labels
 
 

@@ -9,10 +9,11 @@ import pytest
 
 from flyingsquid.exceptions import VoteFileError
 from flyingsquid.files import open_votes
-from flyingsquid.files.coding import ParseOptions, build_coding
+from flyingsquid.files.coding import build_coding
 from flyingsquid.files.columns import ReadOptions
 from flyingsquid.files.inputs import open_input
 from flyingsquid.files.tables import DelimitedTable, read_table
+from flyingsquid.votes.encode import Convention
 
 
 def codes_of_sparse(path, **options):
@@ -54,7 +55,7 @@ def test_a_large_csv_goes_to_disk_and_stays_small_in_memory(tmp_path):
     table = DelimitedTable(open_input(tmp_path / "v.csv"), "csv", None)
     _, spool = read_table(table, ReadOptions(), in_memory=100)
     assert spool._file._rolled
-    coding, _ = build_coding(spool.survey(), ParseOptions(), str)
+    coding, _ = build_coding(spool.survey(), Convention(None), str)
     chunks = [codes for codes, _, _ in spool.chunks(coding, 10_000)]
     np.testing.assert_array_equal(np.concatenate(chunks), matrix)
 

@@ -66,7 +66,7 @@ def test_signed_votes_by_name(made):
     file = open_votes(path, signed=True)
     assert (file.classes, codes(path, signed=True)) == ((-1, 1), [[0, -1], [1, 1]])
     assert ("signed", True) not in hinted(file)
-    with pytest.raises(VoteFileError, match="signed votes are"):
+    with pytest.raises(VoteFileError, match="Unknown vote '2'"):
         open_votes(made("w.csv", "a,b\n-1,0\n2,1\n"), signed=True)
 
 

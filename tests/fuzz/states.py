@@ -16,7 +16,7 @@ from typing import Any
 import numpy as np
 
 import flyingsquid as fs
-from flyingsquid.cli.checkpoints import Checkpoint, Position, read_checkpoint, write_checkpoint
+from flyingsquid.cli.stream import Checkpoint, Position, read_checkpoint, write_checkpoint
 from flyingsquid.cli.stream_lines import Known
 from flyingsquid.exceptions import FlyingSquidError
 from flyingsquid.files.state import State, read_state, write_state

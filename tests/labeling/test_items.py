@@ -9,7 +9,7 @@ import pickle
 import numpy as np
 import pytest
 
-from flyingsquid.labeling.items import Record, list_items
+from flyingsquid.labeling.functions import Record, list_items
 
 
 def test_a_record_has_attributes_and_items():

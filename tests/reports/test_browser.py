@@ -2,24 +2,16 @@
 
 from __future__ import annotations
 
-import os
 from pathlib import Path
 
 import pytest
 
 import flyingsquid as fs
 from tests.support.report_data import hostile, ordinary
-from tests.support.studio_page import CHROMIUM, launch_browser
+from tests.support.studio_page import BROWSER_MARKS, DESK, PHONE, PICTURES, launch_browser
 
 pytest.importorskip("playwright.sync_api", reason="playwright is not installed")
-pytestmark = [
-    pytest.mark.system,
-    pytest.mark.extra,
-    pytest.mark.skipif(CHROMIUM is None, reason="there is no chromium here"),
-]
-PHONE, DESK = 360, 1280
-# Where to leave pictures of the pages, for whoever wants to look at them.
-PICTURES = os.environ.get("FLYINGSQUID_PICTURES")
+pytestmark = BROWSER_MARKS
 
 
 @pytest.fixture(scope="module")

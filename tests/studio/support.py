@@ -9,7 +9,7 @@ from pathlib import Path
 
 import numpy as np
 
-from flyingsquid.studio.items import read_items
+from flyingsquid.studio.columns import read_items
 from flyingsquid.studio.project import Project
 from flyingsquid.studio.workspace import Workspace
 

@@ -6,7 +6,6 @@ import contextlib
 import csv
 import importlib.util
 import json
-import os
 import urllib.error
 import urllib.request
 from pathlib import Path
@@ -17,19 +16,20 @@ import pytest
 
 import flyingsquid as fs
 from tests.support.report_data import HOSTILE
-from tests.support.studio_page import CHROMIUM, StudioPage, launch_browser, run_studio
+from tests.support.studio_page import (
+    BROWSER_MARKS,
+    DESK,
+    PHONE,
+    PICTURES,
+    StudioPage,
+    launch_browser,
+    run_studio,
+)
 
 pytest.importorskip("playwright.sync_api", reason="playwright is not installed")
 pytest.importorskip("starlette", reason="the extra [studio] is not installed")
 pytest.importorskip("uvicorn", reason="the extra [studio] is not installed")
-pytestmark = [
-    pytest.mark.system,
-    pytest.mark.extra,
-    pytest.mark.skipif(CHROMIUM is None, reason="there is no chromium here"),
-]
-PHONE, DESK = 360, 1280
-# Where to leave pictures of the page, for whoever wants to look at them.
-PICTURES = os.environ.get("FLYINGSQUID_PICTURES")
+pytestmark = BROWSER_MARKS
 RULES = (
     ("keywords", "spam", {"words": "subscribe, my channel"}),
     ("regex", "spam", {"pattern": r"https?:|www\."}),

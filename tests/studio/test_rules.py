@@ -9,8 +9,8 @@ import numpy as np
 import pytest
 
 import flyingsquid as fs
-from flyingsquid.studio.export import export, list_exports
 from flyingsquid.studio.rules import name_sources, read_source
+from flyingsquid.studio.server import export, list_exports
 from tests.studio.support import RULES, open_workspace, spam_features
 
 pd = pytest.importorskip("pandas")

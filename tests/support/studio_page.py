@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import re
 import shutil
 import subprocess
@@ -14,7 +15,17 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
+import pytest
+
 CHROMIUM = shutil.which("chromium") or shutil.which("chromium-browser") or shutil.which("google-chrome")
+BROWSER_MARKS = [
+    pytest.mark.system,
+    pytest.mark.extra,
+    pytest.mark.skipif(CHROMIUM is None, reason="there is no chromium here"),
+]
+PHONE, DESK = 360, 1280
+# Where to leave pictures of the pages, for whoever wants to look at them.
+PICTURES = os.environ.get("FLYINGSQUID_PICTURES")
 _ADDRESS = re.compile(r"http://127\.0\.0\.1:\d+/\?token=\S+")
 _START_SECONDS = 120.0
 _TIMEOUT_MS = 20_000

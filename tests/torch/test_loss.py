@@ -265,7 +265,7 @@ def test_only_the_logits_get_a_gradient():
 
 
 def test_autocast_counts_exactly():
-    """A product in bfloat16 would count to 256."""
+    """A bfloat16 counts to 256."""
     votes, _ = draw(2_000)
     layer, loss_fn = torch.nn.Linear(5, 1), LabelModelLoss(5)
     with torch.autocast("cpu", dtype=torch.bfloat16):
@@ -528,14 +528,6 @@ def test_options_are_refused_before_the_first_batch(options, error, message):
     with pytest.raises(error, match=message) as raised:
         LabelModelLoss(**options)
     assert isinstance(raised.value, FlyingSquidError)
-
-
-def test_votes_are_counted_on_their_device():
-    """On the meta device nothing can be read, so counting would fail if it touched the host."""
-    votes = torch.empty(64, 12, dtype=torch.int64, device="meta")
-    loss_fn = LabelModelLoss(12, graph=CLIP)
-    counts = count_votes(votes, loss_fn._plan, 2)
-    assert counts.device.type == "meta"
 
 
 @pytest.mark.system

@@ -4,15 +4,15 @@ import numpy as np
 import pytest
 from scipy.sparse import csr_array
 
-from flyingsquid.votes import Votes, feature_items
-from flyingsquid.votes.feature_items import FeatureItems
-from flyingsquid.votes.features import Features
+from flyingsquid.votes import Votes
+from flyingsquid.votes import features as features_module
+from flyingsquid.votes.features import FeatureItems, Features
 
 
 @pytest.fixture
 def items(monkeypatch):
     """300 items, of which a sample keeps 50."""
-    monkeypatch.setattr(feature_items, "MOST_FEATURE_ITEMS", 50)
+    monkeypatch.setattr(features_module, "MOST_FEATURE_ITEMS", 50)
     rng = np.random.default_rng(0)
     values = rng.normal(size=(300, 4))
     values[::10] = np.nan
@@ -46,7 +46,7 @@ def test_samples_do_not_depend_on_order_or_division(items):
 
 def test_a_sample_is_random_and_spread_over_folds(items, monkeypatch):
     votes, values = items
-    monkeypatch.setattr(feature_items, "MOST_FEATURE_ITEMS", 150)
+    monkeypatch.setattr(features_module, "MOST_FEATURE_ITEMS", 150)
     ((_, kept, folds),) = sample(votes, values, np.arange(300)).features.chunks()
     assert not np.isnan(kept).any()
     assert np.bincount(folds, minlength=5).min() > 10
@@ -75,5 +75,5 @@ def test_sparse_and_dense_features_add_up(items):
 
 def test_many_columns_leave_fewer_items(items, monkeypatch):
     votes, values = items
-    monkeypatch.setattr(feature_items, "_MOST_CELLS", 40)
+    monkeypatch.setattr(features_module, "_MOST_CELLS", 40)
     assert sample(votes, values, np.arange(300)).votes.n_items == 10

@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, Any, NoReturn, TypeVar
 import click
 import numpy as np
 
+from flyingsquid._progress import progress_bar
 from flyingsquid.exceptions import FlyingSquidError, Note
 
 if TYPE_CHECKING:
@@ -100,15 +101,10 @@ class Console:
         if self.quiet or total < _LONG_WORK or not sys.stderr.isatty():
             yield from parts
             return
-        from rich.console import Console as RichConsole
-        from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
-
-        columns = (TextColumn(what), BarColumn(), MofNCompleteColumn(), TimeRemainingColumn())
-        with Progress(*columns, console=RichConsole(stderr=True), transient=True) as bar:
-            task = bar.add_task(what, total=total)
+        with progress_bar(what, total) as advance:
             for part in parts:
                 yield part
-                bar.advance(task, size(part))
+                advance(size(part))
 
 
 def describe(problem: FlyingSquidError | Note, command: click.Command | None) -> str:

@@ -1,4 +1,4 @@
-"""``flyingsquid label``: a file of votes in, a file of labels out."""
+"""``flyingsquid label`` and ``score``: a file of votes or scores in, a file of labels or estimates out."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ import click
 import numpy as np
 from numpy.typing import NDArray
 
-from flyingsquid._values import format_count
+from flyingsquid._values import format_count, format_value
 from flyingsquid.cli.console import (
     Console,
     balance_facts,
@@ -22,7 +22,6 @@ from flyingsquid.cli.console import (
 from flyingsquid.cli.options import (
     FILE,
     VOTES,
-    check_output_format,
     check_outputs,
     clip_length_of,
     layout_option,
@@ -30,10 +29,14 @@ from flyingsquid.cli.options import (
     model_option,
     read_balance,
     read_graph,
+    read_list,
     reading_options,
 )
-from flyingsquid.exceptions import OptionError
+from flyingsquid.exceptions import ModelFileError, OptionError
 from flyingsquid.files import LABEL_FORMATS, LabelWriter, VoteFile
+from flyingsquid.files.outputs import output_format
+from flyingsquid.files.vote_files import read_score_file
+from flyingsquid.files.writing import ESTIMATE_FORMATS, write_estimates
 from flyingsquid.votes import Votes
 from flyingsquid.votes.decisions import TieBreak, decide, is_tied
 from flyingsquid.votes.patterns import distinct_codes, is_repetitive
@@ -43,6 +46,7 @@ if TYPE_CHECKING:
     from flyingsquid.analysis import Comparison
     from flyingsquid.cli.inputs import LoadedVotes
     from flyingsquid.fits.diagnostics import Verdict
+
 
 _TIE_BREAKS = {
     "first": "The first of the classes is chosen; use --tie-break to change that",
@@ -113,7 +117,7 @@ def label(votes: str, output: str, **options: Any) -> None:
     outputs = {"--output": output, "--report": options["report_path"], "--model": options["model_path"]}
     inputs = [votes, options["with_model"], options["features_path"]]
     check_outputs(inputs, outputs, overwrite=options["force"])
-    check_output_format(output, options["output_format"], LABEL_FORMATS)
+    output_format(output, options["output_format"], LABEL_FORMATS, parameter="output_format")
     from flyingsquid.analysis.findings import verdict_on
     from flyingsquid.cli.inputs import fit_model, load_features, read_inputs
 
@@ -135,7 +139,7 @@ def label(votes: str, output: str, **options: Any) -> None:
     _print_model(console, model, verdict, options)
     _print_labels(console, labeler, model, comparison, output, options)
     if options["report_path"]:
-        from flyingsquid.cli.report import write_report
+        from flyingsquid.cli.analysis import write_report
 
         with console.waiting("writing the report"):
             title = f"Labels of {PurePath(file.path).name}"
@@ -390,3 +394,101 @@ def _result(
         "learned_from_gold": options["learn_from_gold"],
         "features": describe_features(model),
     }
+
+
+def _read_levels(ctx: click.Context, param: click.Parameter, value: str | None) -> list[float] | None:
+    """Parse numbers separated by commas; integers stay integers."""
+    names = read_list(ctx, param, value)
+    if names is None:
+        return None
+    try:
+        numbers = [float(name) for name in names]
+    except ValueError as error:
+        raise click.BadParameter(f"levels must be numbers; got {format_value(value)}.") from error
+    whole = all(number.is_integer() and abs(number) < 2**53 for number in numbers)
+    return [int(number) for number in numbers] if whole else numbers
+
+
+# fmt: off
+@click.command()
+@click.argument("scores", type=VOTES)
+@click.option("-o", "--output", type=click.Path(dir_okay=False, allow_dash=True), required=True,
+              metavar="ESTIMATES", help="File to write; - is standard output.")
+@click.option("--output-format", type=click.Choice(ESTIMATE_FORMATS), metavar="NAME",
+              help=f"Format of ESTIMATES: {', '.join(ESTIMATE_FORMATS)}. Default: by its name.")
+@click.option("--levels", callback=_read_levels, metavar="1,2,...",
+              help="Grades of an ordinal scale; also write the most probable grade of each item.")
+@click.option("--confidence", type=click.FloatRange(0, 1, min_open=True, max_open=True), default=0.95,
+              show_default=True, help="Confidence level of the intervals of items.")
+@click.option("--ignore", callback=read_list, metavar="A,B,...", help="Columns to leave out.")
+@click.option("--model", "model_path", type=FILE, metavar="FILE.fsq", help="Also save the fitted model.")
+@click.option("--with-model", type=FILE, metavar="FILE.fsq",
+              help="Use a saved ScoreModel instead of fitting one.")
+@click.option("--escape-formulas", is_flag=True,
+              help="In csv, write ' before strings that a spreadsheet would run as formulas.")
+@click.option("--force", is_flag=True, help="Replace existing files.")
+@click.option("--quiet", is_flag=True, help="Print only errors.")
+@click.option("--json", "as_json", is_flag=True, help="Print the sources as JSON.")
+def score(scores: str, output: str, **options: Any) -> None:
+    """Combine scores of judges into one score per item, with an interval.
+
+    SCORES has one row per item and one column per judge, and possibly a column of identifiers such as id. Or
+    it has one row per score, with columns such as item, judge, score and repeat. It is csv, tsv, JSON lines,
+    parquet or arrow; - is standard input. ESTIMATES contains the identifier of each item, its score, and the
+    ends of its interval. The command prints reliability, bias, scale and noise of every judge.
+
+    \b
+    Examples:
+      flyingsquid score scores.csv -o estimates.csv
+      flyingsquid score stars.csv -o estimates.csv --levels 1,2,3,4,5 --ignore text
+      flyingsquid score scores.csv -o estimates.jsonl --model judges.fsq
+      flyingsquid score scores.csv -o - --with-model judges.fsq --quiet | head -3
+    """
+    if options["with_model"] and options["model_path"]:
+        raise click.UsageError("--model and --with-model cannot be used together.")
+    if output == "-" and options["as_json"]:
+        raise click.UsageError("--json and --output - both use standard output.")
+    outputs = {"--output": output, "--model": options["model_path"]}
+    check_outputs([scores, options["with_model"]], outputs, overwrite=options["force"])
+    output_format(output, options["output_format"], ESTIMATE_FORMATS, parameter="output_format")
+    from flyingsquid._warnings import capture_source_warnings
+    from flyingsquid.models import ScoreModel, load
+
+    console = Console(options["quiet"] or options["as_json"], output == "-")
+    model: Any = None
+    if options["with_model"]:
+        model = load(options["with_model"])
+        if not isinstance(model, ScoreModel):
+            raise ModelFileError(f"The file must contain a ScoreModel; it contains a {type(model).__name__}.",
+                                 path=options["with_model"])
+    with console.waiting(f"reading {scores}"):
+        read = read_score_file(scores, ignore=options["ignore"] or (),
+                               fitted=None if model is None else model.source_names_)
+    console.echo(f"{scores}: {format_count(len(read.values), 'item')}, "
+                 f"{format_count(read.values.shape[1], 'source')}")
+    warned: list[str] = []
+    if model is None:
+        with capture_source_warnings() as warned:
+            model = ScoreModel().fit(read)
+    for warning in warned:
+        console.note(warning)
+    low, high = model.predict_interval(read, confidence=options["confidence"]).T.tolist()
+    ids = range(len(read.values)) if read.items is None else read.items.tolist()
+    columns: dict[str, Any] = {read.item_name or "id": ids, "score": model.predict(read).tolist(),
+                               "low": low, "high": high}
+    if options["levels"] is not None:
+        columns["level"] = model.predict_class(read, options["levels"]).tolist()
+    if options["model_path"]:
+        model.save(options["model_path"])
+    write_estimates(output, columns, format=options["output_format"], overwrite=options["force"],
+                    escape_formulas=options["escape_formulas"])
+    if options["as_json"]:
+        facts = {"items": len(read.values), "sources": model.summary().to_dict(), "warnings": warned,
+                 "output": output}
+        click.echo(json.dumps(facts, indent=1))
+        return
+    console.echo()
+    console.table(model.summary())
+    if output != "-":
+        console.echo(f"{output}: {format_count(len(read.values), 'item')}")
+# fmt: on

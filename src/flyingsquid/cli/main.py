@@ -36,6 +36,11 @@ COMMANDS = {
     "studio": "Write rules in the browser and see the labels change as you type.",
     "suggest": "Suggest which items to label by hand next, to improve the labels of all items.",
 }
+# Modules that define several commands; others have the name of their command.
+_MODULES = {
+    "analyze": "analysis", "rate": "analysis", "report": "analysis", "suggest": "analysis",
+    "convert": "files", "inspect": "files", "score": "label",
+}  # fmt: skip
 
 
 class UnexpectedError(click.ClickException):
@@ -53,7 +58,9 @@ class _Group(click.Group):
     def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:  # noqa: ARG002
         if cmd_name not in COMMANDS:
             return None
-        return self.commands.get(cmd_name) or getattr(import_module(f"flyingsquid.cli.{cmd_name}"), cmd_name)
+        if cmd_name in self.commands:
+            return self.commands[cmd_name]
+        return getattr(import_module(f"flyingsquid.cli.{_MODULES.get(cmd_name, cmd_name)}"), cmd_name)
 
     def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:  # noqa: ARG002
         with formatter.section("Commands"):

@@ -6,7 +6,7 @@ import csv
 import os
 import stat
 from collections.abc import Callable
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, TypeVar
 
 import click
@@ -14,7 +14,6 @@ import click
 from flyingsquid._values import format_value
 from flyingsquid.exceptions import GraphError, Hint, VoteFileError
 from flyingsquid.files import FORMATS, VoteFile, open_votes
-from flyingsquid.files.outputs import output_format
 from flyingsquid.graph import DependencyGraph
 
 FILE = click.Path(dir_okay=False)
@@ -134,19 +133,6 @@ def open_file(votes: str, options: dict[str, Any], *, model: Any = None) -> Vote
         chunk_rows=ReadLimits.current().chunk_rows,
         max_decoded_bytes=options["max_decoded_bytes"],
     )
-
-
-def check_output_format(path: str, declared: str | None, supported: tuple[str, ...]) -> None:
-    """Raise an error before the work starts if the output has no supported format."""
-    try:
-        output_format(path, declared, supported)
-    except VoteFileError as error:
-        # --format is for the votes.
-        error.hints = tuple(
-            replace(hint, parameter="output_format") if hint.parameter == "format" else hint
-            for hint in error.hints
-        )
-        raise
 
 
 def check_outputs(

@@ -52,7 +52,7 @@ def studio(data: str, port: int | None, **options: Any) -> None:
         os.environ.setdefault(variable, "1")
     import numpy as np
 
-    from flyingsquid.studio.items import read_items
+    from flyingsquid.studio.columns import read_items
     from flyingsquid.studio.project import Project
     from flyingsquid.studio.server import Broadcast, bind, create_app, serve
     from flyingsquid.studio.workspace import Workspace

@@ -19,7 +19,7 @@ from numpy.typing import NDArray
 
 from flyingsquid._values import RandomState, format_value, read_integer, read_random_state
 from flyingsquid.exceptions import VoteFileError, VotesError
-from flyingsquid.files.datasets import WrenchItems, read_class_names, read_items
+from flyingsquid.files.arrays import WrenchItems, read_class_names, read_items
 from flyingsquid.votes import Votes
 
 # ---------------------------------------------------------------------- biopsies

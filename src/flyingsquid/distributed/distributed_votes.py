@@ -8,8 +8,6 @@ from functools import partial
 from importlib import import_module
 from typing import Any, Protocol
 
-import numpy as np
-
 from flyingsquid._registry import reader_of
 from flyingsquid._values import format_count, format_list, format_value, option_error
 from flyingsquid.distributed.transforms import (
@@ -27,7 +25,7 @@ from flyingsquid.graph import DependencyGraph
 from flyingsquid.moments import ChunkCounts, Moments
 from flyingsquid.votes.arguments import read_keys
 from flyingsquid.votes.codes import Label, require_same
-from flyingsquid.votes.encode import Convention, encode
+from flyingsquid.votes.encode import Convention, classes_of
 from flyingsquid.votes.gold_items import GoldItems, LabeledRows, require_all_found
 
 
@@ -151,11 +149,8 @@ class DistributedVotes:
         labels = [sorted(values, key=repr) for values in found.values]
         if not all(isinstance(label, bool) for column in labels for label in column):
             labels = [[int(v) if isinstance(v, bool) else v for v in column] for column in labels]
-        table = np.full((max(1, *map(len, labels)), len(labels)), None, object)
-        for j, column in enumerate(labels):
-            table[: len(column), j] = column
         try:
-            return encode(table, Convention.declared(None), lambda _, j: f"column {found.names[j]!r}")[1]
+            return classes_of(labels, Convention.declared(None), lambda _, j: f"column {found.names[j]!r}")
         except VotesError as error:
             raise VotesError(f"{error} {COLUMNS_HINT}, which also accepts `classes`.") from error
 

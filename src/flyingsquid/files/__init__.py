@@ -1,9 +1,8 @@
 """Files of votes and labels: csv, tsv, JSON lines, npy, npz, parquet, arrow, WRENCH."""
 
 from flyingsquid.files.inputs import FORMATS, format_of_name
-from flyingsquid.files.table_writers import LABEL_FORMATS, LabelWriter
 from flyingsquid.files.vote_files import VoteChunk, VoteFile, open_votes
-from flyingsquid.files.writing import write_votes
+from flyingsquid.files.writing import LABEL_FORMATS, LabelWriter, write_votes
 
 __all__ = [
     "FORMATS",

@@ -1,4 +1,7 @@
-"""Read npy and npz: matrices of class numbers with -1 for no vote, and sparse matrices of scipy."""
+"""Read matrices of class numbers with -1 for no vote: npy, npz, sparse matrices of scipy, and WRENCH.
+
+A file of WRENCH is ``{"id": {"label": 1, "weak_labels": [1, -1], "data": {...}}}``.
+"""
 
 from __future__ import annotations
 
@@ -8,6 +11,7 @@ import math
 import warnings
 import zipfile
 from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -17,10 +21,10 @@ from numpy.typing import NDArray
 from scipy.sparse import load_npz
 
 from flyingsquid._values import format_count, format_list, format_value
-from flyingsquid.exceptions import Hint, OptionError, VoteFileError, VotesError
+from flyingsquid.exceptions import Hint, Note, OptionError, VoteFileError, VotesError
 from flyingsquid.files.coding import UNKNOWN, Coding, Survey, read_labels, refuse_unknown
-from flyingsquid.files.columns import MOST_VALUES, ReadOptions, Roles, require_distinct
-from flyingsquid.files.inputs import one_line
+from flyingsquid.files.columns import MOST_VALUES, ReadOptions, Roles, choose_split, require_distinct
+from flyingsquid.files.inputs import located, one_line, open_input, read_json
 from flyingsquid.votes import REASONS, Votes
 from flyingsquid.votes.codes import ABSTAIN, MOST_CLASSES, Label, smallest_dtype, sparse_codes
 from flyingsquid.votes.encode import in_column
@@ -364,3 +368,143 @@ def _require_wide(options: ReadOptions, format: str) -> None:  # as in open_vote
 
 def _pickle_error(what: str) -> VoteFileError:
     return VoteFileError(f"{what} contains Python objects (a pickle), which are never read from files.")
+
+
+# ---------------------------------------------------------------------- WRENCH
+
+WEAK, GOLD = "weak_labels", "label"
+_UNKNOWN = -1
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class WrenchItems:
+    """The items of one file.
+
+    Attributes
+    ----------
+    ids : tuple of n str
+    weak_labels : integer array of shape (n, m)
+        Classes from 0 on, -1 for no vote.
+    labels : integer array of shape (n,)
+        True classes, -1 if unknown.
+    data : tuple of n dicts
+        The items themselves, as in the file: ``{"text": ...}`` or ``{"feature": [...]}``.
+    """
+
+    ids: tuple[str, ...]
+    weak_labels: NDArray[np.int16]
+    labels: NDArray[np.int16]
+    data: tuple[dict[str, Any], ...]
+
+
+def read_items(path: Path) -> WrenchItems:
+    """Read the items of a file such as ``train.json``."""
+    with located(str(path)):
+        return items_of(read_json(open_input(path)))
+
+
+def read_class_names(path: Path) -> tuple[str, ...]:
+    """Read the names of the classes 0, 1, ... from ``label.json``: ``{"0": "ham", "1": "spam"}``."""
+    with located(str(path)):
+        document = read_json(open_input(path))
+        try:
+            names = {int(number): str(name) for number, name in document.items()}
+        except (ValueError, AttributeError):
+            names = {}
+        unique = len(set(names.values())) == len(names)
+        if len(names) < 2 or sorted(names) != list(range(len(names))) or not unique:
+            raise VoteFileError(
+                'The file must give the classes 0, 1, ... different names, as in {"0": "ham", "1": "spam"}.'
+            )
+        return tuple(names[k] for k in range(len(names)))
+
+
+def items_of(document: Any) -> WrenchItems:
+    """Read the items of a JSON document.
+
+    >>> items_of({"a": {"label": 1, "weak_labels": [1, -1]}}).weak_labels
+    array([[ 1, -1]], dtype=int16)
+    """
+    if not isinstance(document, dict) or not document:
+        raise VoteFileError('The file must be an object of items, as in {"0": {"weak_labels": [1, -1]}}.')
+    rows: list[list[int]] = []
+    labels: list[int] = []
+    data: list[dict[str, Any]] = []
+    for key, entry in document.items():
+        votes = entry.get(WEAK) if isinstance(entry, dict) else None
+        if not isinstance(votes, list) or not votes:
+            raise VoteFileError(f"Item {format_value(key)} has no list {format_value(WEAK)}.")
+        if rows and len(votes) != len(rows[0]):
+            raise VoteFileError(
+                f"Item {format_value(key)} has {len(votes)} weak labels, but earlier items have "
+                f"{len(rows[0])}."
+            )
+        for source, vote in enumerate(votes):
+            _require_class(vote, f"item {format_value(key)}, source {source}")
+        label = entry.get(GOLD)
+        label = _UNKNOWN if label is None else label
+        _require_class(label, f"item {format_value(key)}, {GOLD!r}")
+        rows.append(votes)
+        labels.append(label)
+        content = entry.get("data", {})
+        data.append(content if isinstance(content, dict) else {"data": content})
+    return WrenchItems(tuple(document), np.array(rows, np.int16), np.array(labels, np.int16), tuple(data))
+
+
+def _require_class(value: Any, where: str) -> None:
+    if isinstance(value, list):
+        raise VoteFileError(
+            f"Lists of labels are not supported ({where}). For sequences of tokens, pass the votes with one "
+            "row per token to SequenceLabelModel."
+        )
+    if type(value) is not int or not _UNKNOWN <= value < MOST_CLASSES:
+        raise VoteFileError(
+            f"Labels must be integers >= 0, or -1 for no vote; got {format_value(value)} ({where})."
+        )
+
+
+def is_wrench(document: Any) -> bool:
+    """Return whether a JSON document has this format."""
+    if not isinstance(document, dict) or not document:
+        return False
+    first = next(iter(document.values()))
+    return isinstance(first, dict) and WEAK in first
+
+
+def read_directory(directory: Path, options: ReadOptions) -> tuple[Roles, MatrixVotes]:
+    """Read one split of a directory, with the names of classes from ``label.json``."""
+    splits = [p.stem for p in sorted(directory.glob("*.json")) if p.stem not in ("label", "meta")]
+    if not splits:
+        raise VoteFileError(
+            "The directory contains no parquet files and no train.json, valid.json or test.json."
+        )
+    chosen, notes = choose_split(splits, options.part)
+    names = directory / "label.json"
+    classes = read_class_names(names) if names.exists() else None
+    path = directory / f"{chosen}.json"
+    with located(str(path)):
+        roles, votes = read_wrench(read_json(open_input(path)), options, classes)
+    return replace(roles, notes=(*roles.notes, *notes)), votes
+
+
+def read_wrench(
+    document: Any, options: ReadOptions, classes: tuple[Label, ...] | None = None
+) -> tuple[Roles, MatrixVotes]:
+    """Read all items of a document; ``classes`` are the names of 0, 1, ..."""
+    if options.is_long or options.sources is not None or options.ignore:
+        raise VoteFileError("WRENCH files have no source names and no long form.")
+    if options.gold not in (None, GOLD):
+        raise VoteFileError(
+            f"WRENCH files have no field {format_value(options.gold)}.",
+            hints=[Hint("gold", "to use the gold labels", GOLD)],
+        )
+    items = items_of(document)
+    gold = items.labels if options.gold else None
+    ids = None if options.item is False else list(items.ids)
+
+    notes: tuple[Note, ...] = ()
+    if not options.gold and any(GOLD in entry for entry in document.values()):
+        notes = (Note("Gold labels are not read.", (Hint("gold", "to use them", GOLD),)),)
+    # Identifiers need no check: keys of one object are unique.
+    roles = Roles("wide", None if ids is None else "id", gold=options.gold, notes=notes)
+    return roles, MatrixVotes(items.weak_labels, ids=ids, gold=gold, labels=classes)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -31,51 +31,38 @@ Find = Callable[[Any], str]
 """Describe the position of a value in the file, for a message."""
 
 
-@dataclass(frozen=True, slots=True)
-class ParseOptions:
-    """Options of :func:`~flyingsquid.files.open_votes` for values.
+def read_convention(
+    classes: Iterable[Label] | None,
+    abstain: Iterable[Any] | str | float | None,
+    signed: bool,
+    reasons: Mapping[Any, str] | None,
+    normalize: bool,
+) -> Convention:
+    """Check the options of :func:`~flyingsquid.files.open_votes` for values; reasons are by text.
 
-    Attributes
-    ----------
-    classes : tuple of labels, or None to infer them
-    missing : mapping of str to int
-        Codes of values that mean a missing vote, by their text.
-    signed, normalize : bool
+    Signed votes are votes for the classes -1 and 1, and 0 means "no vote".
     """
-
-    classes: tuple[Label, ...] | None = None
-    missing: Mapping[str, int] = field(default_factory=dict)
-    signed: bool = False
-    normalize: bool = False
-
-    @classmethod
-    def read(
-        cls,
-        classes: Iterable[Label] | None,
-        abstain: Iterable[Any] | str | float | None,
-        signed: bool,
-        reasons: Mapping[Any, str] | None,
-        normalize: bool,
-    ) -> ParseOptions:
-        """Check the options of a user."""
-        if classes is not None and signed:
-            raise OptionError(
-                "`classes` must be None with signed=True; the classes are -1 and 1.", parameter="classes"
-            )
-        values = [abstain] if isinstance(abstain, (str, int, float)) else list(abstain or ())
-        convention = Convention.read(values, classes, reasons, normalize=normalize)
-        labels = convention.classes
-        # In a file, 1 and "1" may be written alike.
-        texts = [str(label) for label in labels or ()]
-        if len(set(texts)) < len(texts):
-            raise option_error("classes", "unique", list(labels or ()))
-        missing = {str(classify(v)[1]): code_of_reason(why) for v, why in convention.reasons.items()}
-        both = next((text for text in texts if text in missing), None)
-        if both is not None:
-            raise OptionError(
-                f"`classes` must not contain a value that means 'no vote'; got {both}.", parameter="classes"
-            )
-        return cls(labels, missing, signed, normalize)
+    if classes is not None and signed:
+        raise OptionError(
+            "`classes` must be None with signed=True; the classes are -1 and 1.", parameter="classes"
+        )
+    values = [abstain] if isinstance(abstain, (str, int, float)) else list(abstain or ())
+    if signed:
+        values, classes = [*values, 0], (-1, 1)
+    if isinstance(reasons, Mapping):
+        reasons = {str(classify(value)[1]): why for value, why in reasons.items()}
+    texts = [str(classify(value)[1]) for value in values]
+    convention = Convention.read(texts, classes, reasons, normalize=normalize)
+    # In a file, 1 and "1" may be written alike.
+    names = [str(label) for label in convention.classes or ()]
+    if len(set(names)) < len(names):
+        raise option_error("classes", "unique", list(convention.classes or ()))
+    both = next((name for name in names if name in convention.reasons), None)
+    if both is not None:
+        raise OptionError(
+            f"`classes` must not contain a value that means 'no vote'; got {both}.", parameter="classes"
+        )
+    return convention
 
 
 @dataclass(frozen=True, slots=True)
@@ -253,7 +240,7 @@ def read_labels(values: Any) -> tuple[Label, ...]:
     return labels
 
 
-def build_coding(survey: Survey, options: ParseOptions, find: Find) -> tuple[Coding, list[Note]]:
+def build_coding(survey: Survey, convention: Convention, find: Find) -> tuple[Coding, list[Note]]:
     """Determine the classes and the codes of the values of a file, with notes on the assumptions.
 
     Every value of the survey has a code.
@@ -263,23 +250,24 @@ def build_coding(survey: Survey, options: ParseOptions, find: Find) -> tuple[Cod
     VoteFileError
         If the values cannot all be classes of one kind.
     """
-    if options.signed:
-        coding = _coding((-1, 1), options, survey)
-        _require_known(survey, coding, find, "signed votes are -1, 0 (no vote) and 1")
-        return coding, []
-    declared = options.classes if options.classes is not None else survey.classes
+    declared = convention.classes if convention.classes is not None else survey.classes
     if declared is not None:
-        coding = _coding(_match_types(declared, survey), options, survey)
-        hints = (Hint("abstain", "if it means no vote"), _DECLARE_CLASSES)
-        _require_known(survey, coding, find, f"the classes are {format_list(coding.classes)}", hints)
+        coding = _coding(_match_types(declared, survey), convention, survey, declared=True)
+        for value in survey.values:
+            if coding.code_of(value) == UNKNOWN:
+                raise VoteFileError(
+                    f"Unknown vote {format_value(value)} ({find(value)}); the classes are "
+                    f"{format_list(coding.classes)}.",
+                    hints=[Hint("abstain", "if it means no vote"), _DECLARE_CLASSES],
+                )
         return coding, []
-    without_classes = _coding((), options, survey)
+    without_classes = _coding((), convention, survey)
     votes = [v for v in survey.values if without_classes.code_of(v) == UNKNOWN]
-    if options.normalize:
+    if convention.normalize:
         votes = list(dict.fromkeys(normalize_label(v) for v in votes))
-    notes = _notes_on_missing(survey, options)
+    notes = _notes_on_missing(survey, convention)
     classes = _infer_classes(votes, survey, find, notes)
-    coding = _coding(classes, options, survey)
+    coding = _coding(classes, convention, survey)
     if classes == (0, 1) and coding.minus_one and "-1" not in coding.texts:
         kinds = (classify(v, plain_text=survey.plain_text) for v in survey.values)
         if any(kind == ("integer", -1) for kind in kinds):
@@ -288,15 +276,15 @@ def build_coding(survey: Survey, options: ParseOptions, find: Find) -> tuple[Cod
     return coding, notes
 
 
-def _coding(classes: tuple[Label, ...], options: ParseOptions, survey: Survey) -> Coding:
+def _coding(
+    classes: tuple[Label, ...], convention: Convention, survey: Survey, *, declared: bool = False
+) -> Coding:
     codes = {(type(label), label): k for k, label in enumerate(classes)}
-    texts = dict(options.missing)
-    if options.signed:
-        texts["0"] = ABSTAIN
-    if options.classes is not None or survey.classes is not None:  # a declared class may look like "no vote"
+    texts = {str(text): code_of_reason(why) for text, why in convention.reasons.items()}
+    if declared:  # a declared class may look like "no vote"
         texts |= {str(label): k for k, label in enumerate(classes)}
-    minus_one = not options.signed and not any(str(label) == "-1" for label in classes)
-    return Coding(classes, codes, texts, survey.plain_text, minus_one, options.normalize)
+    minus_one = not any(str(label) == "-1" for label in classes)
+    return Coding(classes, codes, texts, survey.plain_text, minus_one, convention.normalize)
 
 
 def _match_types(declared: tuple[Label, ...], survey: Survey) -> tuple[Label, ...]:
@@ -311,16 +299,6 @@ def _match_types(declared: tuple[Label, ...], survey: Survey) -> tuple[Label, ..
     if {text.lower() for text in texts} == {"true", "false"}:
         return tuple(text.lower() == "true" for text in texts)
     return declared
-
-
-def _require_known(
-    survey: Survey, coding: Coding, find: Find, allowed: str, hints: tuple[Hint, ...] = ()
-) -> None:
-    for value in survey.values:
-        if coding.code_of(value) == UNKNOWN:
-            raise VoteFileError(
-                f"Unknown vote {format_value(value)} ({find(value)}); {allowed}.", hints=hints
-            )
 
 
 # ---------------------------------------------------------------------- classes that are not declared
@@ -423,9 +401,9 @@ def _match_case(found: list[str], pair: tuple[str, str]) -> tuple[Label, ...]:
     return pair
 
 
-def _notes_on_missing(survey: Survey, options: ParseOptions) -> list[Note]:
+def _notes_on_missing(survey: Survey, convention: Convention) -> list[Note]:
     texts = [v for v in survey.values if isinstance(v, str) and v.strip()]
-    words = sorted(v for v in texts if v.strip().lower() in MISSING_TEXTS and v not in options.missing)
+    words = sorted(v for v in texts if v.strip().lower() in MISSING_TEXTS and v not in convention.reasons)
     others = (v for v in texts if v not in words)
     if survey.plain_text and any(classify(v, plain_text=True)[0] == "string" for v in others):
         words += [v for v in texts if v.strip() == "-1"]

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import contextmanager
 from dataclasses import replace
@@ -14,7 +14,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from flyingsquid._values import format_count, format_value
-from flyingsquid.exceptions import Hint, VoteFileError
+from flyingsquid.exceptions import Hint, Note, VoteFileError
 from flyingsquid.files.coding import Coding, Survey, read_labels, refuse_unknown
 from flyingsquid.files.columns import (
     CHOOSE_SOURCES,
@@ -22,12 +22,12 @@ from flyingsquid.files.columns import (
     ReadOptions,
     Roles,
     assign_roles,
+    choose_split,
     free_text_error,
     missing_id_error,
     require_distinct,
     require_unique_names,
 )
-from flyingsquid.files.datasets import arrow_parts, class_names_in, find_split, name_classes
 from flyingsquid.files.decoded_size import (
     MOST_BYTES,
     check_batches,
@@ -35,8 +35,8 @@ from flyingsquid.files.decoded_size import (
     require_possible_rows,
     too_large_error,
 )
-from flyingsquid.files.inputs import located, need_pyarrow, parquet_parts
-from flyingsquid.files.table_writers import META
+from flyingsquid.files.inputs import HUGGING_FACE, located, need_pyarrow, open_input, parquet_parts, read_json
+from flyingsquid.files.outputs import META
 from flyingsquid.files.tables import LongVotes
 from flyingsquid.kernels import n_threads
 from flyingsquid.votes.codes import ABSTAIN, Label
@@ -54,7 +54,7 @@ def read_columnar(
     options: ReadOptions,
 ) -> tuple[Roles, ColumnarVotes | LongVotes]:
     """Read a parquet or arrow file, or a directory of such files, in wide or long form."""
-    path, notes = find_split(path, options.part)
+    path, notes = _find_split(path, options.part)
     file = Batches(path, format, options.max_decoded_bytes)
     meta = _meta(file.schema)
     if meta.get("form") == "wide" and options.form is None and not options.is_long:
@@ -107,7 +107,7 @@ class Batches:
                 self.metadata.append(opened.metadata)
             self.n_items = sum(meta.num_rows for meta in self.metadata)
         else:
-            self._parts = arrow_parts(path) if path.is_dir() else [path]
+            self._parts = _arrow_parts(path) if path.is_dir() else [path]
             for part in self._parts:
                 with located(str(part)), self._ipc_source(part) as source:
                     check_batches(self._pyarrow, source, limit)
@@ -119,7 +119,7 @@ class Batches:
                 self.n_items += batch.num_rows
                 require_possible_rows(self.n_items, size, limit)
         self.names = list(self.schema.names)
-        self._class_names = class_names_in(self.schema)
+        self._class_names = _class_names_in(self.schema)
 
     def declared_classes(self, columns: Sequence[str]) -> tuple[Label, ...] | None:
         """Return the classes that all of these columns declare, as Hugging Face's ClassLabel does."""
@@ -162,7 +162,7 @@ class Batches:
             if not any_length:
                 for name in columns:
                     _require_short(batch.column(name), name, self._limit)
-            yield name_classes(self._pyarrow, batch, self._class_names) if self._class_names else batch
+            yield _name_classes(self._pyarrow, batch, self._class_names) if self._class_names else batch
 
     def _all_batches(self, columns: Sequence[str], rows: int) -> Iterator[Any]:
         if self._format == "parquet":
@@ -423,6 +423,64 @@ def _meta(schema: Any) -> dict[str, Any]:
     except (ValueError, RecursionError):
         return {}
     return found if isinstance(found, dict) else {}
+
+
+# ---------------------------------------------------------------------- Hugging Face
+
+
+def _find_split(path: Path, part: str | None) -> tuple[Path, tuple[Note, ...]]:
+    """Return the directory of one split, if ``DatasetDict.save_to_disk`` wrote several."""
+    index = path / HUGGING_FACE[1]
+    if not path.is_dir() or not index.exists():
+        return path, ()
+    found = read_json(open_input(index))
+    splits = found.get("splits") if isinstance(found, dict) else None
+    names = [s for s in splits if isinstance(s, str)] if isinstance(splits, list) else []
+    chosen, notes = choose_split([s for s in names if Path(s).name == s and (path / s).is_dir()], part)
+    return path / chosen, notes
+
+
+def _arrow_parts(directory: Path) -> list[Path]:
+    """Return the arrow files of a directory, sorted by name."""
+    parts = sorted(directory.glob("*.arrow"))
+    if not parts:
+        raise VoteFileError("The directory contains no arrow files.")
+    return parts
+
+
+def _class_names_in(schema: Any) -> dict[str, tuple[str, ...]]:
+    """Return the class names of each column, which Hugging Face datasets store in the schema."""
+    try:
+        about = json.loads((schema.metadata or {}).get(b"huggingface", b"{}"))
+        features = about["info"]["features"]
+        declared = {name: tuple(features[name]["names"]) for name in features if "names" in features[name]}
+    except (ValueError, RecursionError, KeyError, TypeError):
+        return {}
+    return {
+        name: names
+        for name, names in declared.items()
+        if name in schema.names
+        and str(schema.field(name).type).startswith("int")
+        and len(set(names)) == len(names)
+        and all(isinstance(label, str) for label in names)
+    }
+
+
+def _name_classes(pyarrow: Any, batch: Any, class_names: Mapping[str, tuple[str, ...]]) -> Any:
+    """Replace class codes in a record batch by class names; -1 is a missing label."""
+    for name, classes in class_names.items():
+        at = batch.schema.get_field_index(name)
+        if at < 0:
+            continue
+        values = np.asarray(batch.column(at).fill_null(-1))
+        if len(values) and not (values.min() >= -1 and values.max() < len(classes)):
+            wrong = values.min() if values.min() < -1 else values.max()
+            raise VoteFileError(
+                f"Column {format_value(name)} must contain codes of its {len(classes)} classes; got {wrong}."
+            )
+        indices = pyarrow.array(values.astype(np.int32), mask=values < 0)
+        batch = batch.set_column(at, name, pyarrow.DictionaryArray.from_arrays(indices, list(classes)))
+    return batch
 
 
 # ---------------------------------------------------------------------- codes

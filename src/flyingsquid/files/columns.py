@@ -18,6 +18,7 @@ from flyingsquid.votes.conventions import (
     find_long_columns,
     find_other_columns,
     is_gold_name,
+    is_item_name,
 )
 from flyingsquid.votes.longform import DUPLICATES
 
@@ -188,13 +189,7 @@ def _wide_roles(names: Sequence[str], options: ReadOptions, first: Sequence[Sequ
         return Roles("wide", item, options.sources, gold=options.gold, notes=tuple(notes))
     rest = [name for name in names if name not in taken and name != item]
     golden = [name for name in rest if is_gold_name(name)]
-    notes += [
-        Note(
-            f"Column {format_value(name)} looks like gold labels and is not read.",
-            (Hint("gold", "to use it as gold labels", name), Hint("sources", "to read it as votes")),
-        )
-        for name in golden
-    ]
+    notes += [_gold_note("Column", name, Hint("sources", "to read it as votes")) for name in golden]
     sources = tuple(name for name in rest if name not in golden)
     if not sources:
         raise VoteFileError(
@@ -205,6 +200,48 @@ def _wide_roles(names: Sequence[str], options: ReadOptions, first: Sequence[Sequ
     for j in find_other_columns(distinct, rows):
         raise free_text_error(sources[j], len(distinct[j]), rows)
     return Roles("wide", item, sources, gold=options.gold, notes=tuple(notes))
+
+
+def nested_roles(columns: Sequence[str], fields: Sequence[str], options: ReadOptions) -> Roles:
+    """Assign roles to records whose votes are ``columns`` of one field; items and gold labels are others."""
+    if options.is_long:
+        raise VoteFileError("The long form is not supported for records with a field 'votes'.")
+    item = options.item
+    if item is None:
+        item = next((name for name in fields if is_item_name(name)), None)
+    item = item if isinstance(item, str) else None
+    for name in (item, options.gold):
+        if name is not None and name not in fields:
+            raise VoteFileError(
+                f"No field is named {format_value(name)}; the fields are {format_list(fields)}."
+            )
+    golden = [name for name in fields if is_gold_name(name) and name not in (options.gold, item)]
+    sources = options.sources or tuple(name for name in columns if name not in options.ignore)
+    if not sources:
+        raise VoteFileError("The field 'votes' contains no votes.")
+    notes = tuple(_gold_note("Field", name) for name in golden)
+    return Roles("wide", item, sources, gold=options.gold, notes=notes)
+
+
+def _gold_note(what: str, name: str, *hints: Hint) -> Note:
+    return Note(
+        f"{what} {format_value(name)} looks like gold labels and is not read.",
+        (Hint("gold", "to use it as gold labels", name), *hints),
+    )
+
+
+def choose_split(splits: Sequence[str], part: str | None) -> tuple[str, tuple[Note, ...]]:
+    """Return the split ``part``, by default "train" or the only one, and a note if there are others."""
+    chosen = part or ("train" if "train" in splits else splits[0] if len(splits) == 1 else None)
+    if chosen is None or chosen not in splits:
+        raise VoteFileError(
+            f"The splits are {', '.join(splits)}.", hints=[Hint("part", "to choose one of them")]
+        )
+    others = [split for split in splits if split != chosen]
+    if part is not None or not others:
+        return chosen, ()
+    hint = Hint("part", f"to read {' or '.join(others)} instead")
+    return chosen, (Note(f"The split {format_value(chosen)} was read.", (hint,)),)
 
 
 # ---------------------------------------------------------------------- identifiers

@@ -1,18 +1,22 @@
 """States: the arrays and JSON values of models and counts, written to files and read back.
 
-A file can store a :class:`State` only if its types and values can be restored exactly; everything
-else is rejected before anything is written.
+A file is a line that identifies it, a line of JSON (the header), the bytes of the arrays that the header
+declares, in order, and a CRC-32 of everything before it. A file can store a :class:`State` only if its types
+and values can be restored exactly; everything else is rejected before anything is written.
 """
 
 from __future__ import annotations
 
 import contextlib
 import errno
+import json
 import math
 import os
+import re
 import reprlib
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
+from itertools import pairwise
 from pathlib import Path
 from typing import Any, BinaryIO, TypeAlias
 from zlib import crc32
@@ -21,30 +25,43 @@ import numpy as np
 from numpy.typing import NDArray
 
 from flyingsquid._values import format_value, plain_value
+from flyingsquid._version import __version__
 from flyingsquid.exceptions import ModelFileError
-from flyingsquid.files.archive import (
-    DTYPES,
-    HEADER,
-    MAX_DIMENSIONS,
-    MAX_HEADER,
-    ArraySpec,
-    Entry,
-    Header,
-    Json,
-    archive_size,
-    check_meta,
-    check_name,
-    decode_header,
-    directory,
-    encode_header,
-    entry_head,
-    head_size,
-    read_head,
-)
 from flyingsquid.files.inputs import StrPath
 from flyingsquid.files.outputs import open_atomic
 
 Scalar: TypeAlias = str | int | bool | float
+
+Json: TypeAlias = Any
+"""str, int, bool, None, finite float, list of these, dict of these by str."""
+
+DTYPES = {
+    np.dtype(name).newbyteorder("<"): name
+    for name in (
+        "bool", "int8", "int16", "int32", "int64", "uint8", "uint16", "uint32", "uint64",
+        "float16", "float32", "float64",
+    )
+}  # fmt: skip
+"""Every type of array that a file may contain, with its name there. No objects, no strings."""
+
+MAX_DEPTH = 64
+MAX_DIMENSIONS = 32  # the most that every supported NumPy has
+# Far above any label or count; below the length at which Python refuses to read a number.
+MAX_INT_BITS = 1024
+MAGIC = b"flyingsquid state\n"
+"""The first line of every file."""
+FORMAT_VERSION = 1
+# Names of 100,000 sources fit; hostile JSON takes about 40 times its size in memory, 300 MB here.
+MAX_HEADER = 1 << 23
+
+_BY_NAME = {name: dtype for dtype, name in DTYPES.items()}
+_KEYS = {"format_version", "flyingsquid_version", "kind", "meta", "arrays"}
+_ARRAY_KEYS = {"name", "dtype", "shape"}
+_CHECKSUM = 4
+_MAX_BYTES = 2**63 - 1
+_VERSION_TEXT = re.compile(r"[0-9A-Za-z.+!-]{1,40}")
+_NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_]*(\.[A-Za-z_][A-Za-z0-9_]*)*")
+_MAX_NAME = 100
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -84,11 +101,18 @@ def write_state(path: StrPath, state: State) -> None:
     """
     _require_path(path)
     with _located(path):
-        check_state(state)
-        data = encode_header(header_of(state))
+        _check_state(state)
+        arrays = dict(sorted(state.arrays.items()))
+        data = MAGIC + _encode_header(state, arrays) + b"\n"
         _require_regular(path)
     with open_atomic(Path(os.path.realpath(path))) as file:
-        _pack(file, data, state)
+        file.write(data)
+        checksum = crc32(data)
+        for array in arrays.values():
+            part = _bytes_of(np.asarray(array, array.dtype.newbyteorder("<"), order="C"))
+            file.write(part)
+            checksum = crc32(part, checksum)
+        file.write(checksum.to_bytes(_CHECKSUM, "little"))
 
 
 def read_state(path: StrPath) -> State:
@@ -108,66 +132,50 @@ def read_state(path: StrPath) -> State:
     with _located(path):
         _require_regular(path)  # before opening, which would block on a pipe
         with open(path, "rb") as file:
-            return _unpack(file, os.fstat(file.fileno()).st_size)
+            return _read(file, os.fstat(file.fileno()).st_size)
 
 
-# ---------------------------------------------------------------------- writing
-
-
-def _pack(file: BinaryIO, header: bytes, state: State) -> None:
-    entries = [Entry(HEADER, len(header), crc32(header))]
-    file.write(entry_head(entries[0]) + header)
-    for spec in header_of(state).arrays:
-        data = _bytes_of(np.asarray(state.arrays[spec.name], dtype=spec.dtype, order="C"))
-        entry = Entry(spec.entry, spec.nbytes, crc32(data))
-        file.write(entry_head(entry))
-        file.write(data)
-        entries.append(entry)
-    file.write(directory(entries))
+def read_version(path: StrPath) -> str:
+    """Return the version of FlyingSquid that wrote a file which :func:`read_state` accepts."""
+    with open(path, "rb") as file:
+        file.seek(len(MAGIC))
+        return _read_header(file)[0].version
 
 
 # ---------------------------------------------------------------------- reading
 
 
-def _unpack(file: BinaryIO, size: int) -> State:
-    header, entry = _read_header(file, size)
-    declared = archive_size([(HEADER, entry.size), *((spec.entry, spec.nbytes) for spec in header.arrays)])
-    # Before anything is allocated: entries are stored uncompressed, so the sizes must add up.
+def _read(file: BinaryIO, size: int) -> State:
+    if file.read(len(MAGIC)) != MAGIC:
+        raise ModelFileError(
+            "This is not a FlyingSquid file; it has another format, is damaged, or was written by an earlier "
+            "development version. Fit and save the model again."
+        )
+    header, data = _read_header(file)
+    declared = len(MAGIC) + len(data) + sum(spec.nbytes for spec in header.arrays) + _CHECKSUM
+    # Before anything is allocated: the sizes must add up.
     if size != declared:
         what = "truncated" if size < declared else "damaged"
         raise ModelFileError(
             f"The file is {what}: its header declares {declared:,} bytes and it has {size:,}."
         )
-    entries, arrays = [entry], {}
+    arrays, checksum = {}, crc32(data, crc32(MAGIC))
     for spec in header.arrays:
-        head = file.read(head_size(spec.entry))
         arrays[spec.name] = array = _read_array(file, spec)
-        entries.append(Entry(spec.entry, spec.nbytes, crc32(_bytes_of(array))))
-        if head != entry_head(entries[-1]):
-            raise ModelFileError(
-                f"The file is damaged: the checksum of array {format_value(spec.name)} does not match."
-            )
-        check_bits(spec.name, array)
-    if file.read() != directory(entries):
-        raise ModelFileError("The file is damaged: its directory does not match its entries.")
+        checksum = crc32(_bytes_of(array), checksum)
+    if file.read() != checksum.to_bytes(_CHECKSUM, "little"):
+        raise ModelFileError("The file is damaged: its checksum does not match.")
+    for name, array in arrays.items():
+        _check_bits(name, array)
     return State(header.kind, header.meta, arrays)
 
 
-def _read_header(file: BinaryIO, size: int) -> tuple[Header, Entry]:
-    entry = read_head(HEADER, file.read(head_size(HEADER)))
-    if entry is None:
-        raise ModelFileError(
-            "This is not a FlyingSquid file; it has another format, is damaged, or was repacked by another "
-            "program."
-        )
-    if entry.size > min(MAX_HEADER, size):
-        raise ModelFileError(
-            f"The file is truncated or damaged: {HEADER} declares {entry.size:,} bytes, which is too large."
-        )
-    data = file.read(entry.size)
-    if (len(data), crc32(data)) != (entry.size, entry.crc):
-        raise ModelFileError(f"The file is damaged: the checksum of {HEADER} does not match.")
-    return decode_header(data), entry
+def _read_header(file: BinaryIO) -> tuple[Header, bytes]:
+    """Read the header of an open file after its first line; also return its bytes."""
+    data = file.readline(MAX_HEADER + 2)
+    if not data.endswith(b"\n"):
+        raise ModelFileError("The file is truncated or damaged: its header does not end, or is too large.")
+    return _decode_header(data[:-1]), data
 
 
 def _read_array(file: BinaryIO, spec: ArraySpec) -> NDArray[Any]:
@@ -180,9 +188,6 @@ def _read_array(file: BinaryIO, spec: ArraySpec) -> NDArray[Any]:
     if file.readinto(_bytes_of(array)) != spec.nbytes:  # type: ignore[attr-defined]  # BinaryIO lacks it
         raise ModelFileError(f"The file is truncated within array {format_value(spec.name)}.")
     return array
-
-
-# ---------------------------------------------------------------------- both
 
 
 def _bytes_of(array: NDArray[Any]) -> memoryview:
@@ -225,18 +230,18 @@ def _require_regular(path: StrPath) -> None:
 # ---------------------------------------------------------------------- checks
 
 
-def check_state(state: State) -> None:
+def _check_state(state: State) -> None:
     """Raise ModelFileError if a file could not restore this state exactly."""
-    check_name(state.kind, "`kind`")
-    check_meta(state.meta)
+    _check_name(state.kind, "`kind`")
+    _check_meta(state.meta)
     if type(state.arrays) is not dict:
         raise ModelFileError(f"`arrays` must be a dict of arrays; got {type(state.arrays).__name__}.")
     for name, array in state.arrays.items():
-        check_name(name, "The name of an array")
+        _check_name(name, "The name of an array")
         _check_array(name, array)
 
 
-def check_bits(name: str, array: NDArray[Any]) -> None:
+def _check_bits(name: str, array: NDArray[Any]) -> None:
     """Require that the bytes of booleans are 0 or 1; operations on others are undefined."""
     if array.dtype == np.bool_ and array.size and array.view(np.uint8).max() > 1:
         raise ModelFileError(f"Array {format_value(name)} contains booleans that are neither 0 nor 1.")
@@ -257,7 +262,203 @@ def _check_array(name: str, array: object) -> None:
         raise ModelFileError(
             f"Array {format_value(name)} must have at most {MAX_DIMENSIONS} dimensions; got {array.ndim}."
         )
-    check_bits(name, array)
+    _check_bits(name, array)
+
+
+def _check_name(name: object, what: str) -> None:
+    """Require identifiers joined by dots, because the name becomes part of an entry's name."""
+    if type(name) is not str or len(name) > _MAX_NAME or not _NAME.fullmatch(name):
+        raise ModelFileError(
+            f"{what} must be ASCII identifiers joined by dots, at most {_MAX_NAME} characters; got "
+            f"{reprlib.repr(name)}."
+        )
+
+
+def _check_meta(meta: object) -> None:
+    """Raise ModelFileError if JSON would not preserve the types and values."""
+    if type(meta) is not dict:
+        raise ModelFileError(f"`meta` must be a dict of JSON values; got {type(meta).__name__}.")
+    problem = _problem(meta, MAX_DEPTH)
+    if problem:
+        raise ModelFileError(f"`meta{problem}.")
+
+
+def _problem(value: object, levels: int) -> str:
+    """Describe an invalid value and its position, as ``['key'][3]` must ...``; empty if all are valid."""
+    if type(value) is not dict and type(value) is not list:
+        return _scalar_problem(value)
+    if not levels:
+        return f"` must be nested at most {MAX_DEPTH} levels deep"
+    pairs: Iterable[tuple[Any, object]] = value.items() if type(value) is dict else enumerate(value)
+    for key, item in pairs:
+        if type(value) is dict and (type(key) is not str or not _is_encodable(key)):
+            return f"` must have str keys that UTF-8 can encode; got {reprlib.repr(key)}"
+        if problem := _problem(item, levels - 1):
+            return f"[{reprlib.repr(key)}]{problem}"
+    return ""
+
+
+def _scalar_problem(value: object) -> str:
+    # Exact types: a tuple, an enumeration or a NumPy scalar would come back as something else.
+    if value is None or type(value) is bool:
+        return ""
+    if type(value) is int:
+        too_long = value.bit_length() > MAX_INT_BITS
+        return f"` must have at most {MAX_INT_BITS} bits; got {value.bit_length()} bits" if too_long else ""
+    if type(value) is float:
+        return "" if math.isfinite(value) else f"` must be finite; got {value}"
+    if type(value) is str:
+        return "" if _is_encodable(value) else f"` must be encodable as UTF-8; got {reprlib.repr(value)}"
+    return (
+        f"` must be a str, int, bool, None, float, list or dict; got {reprlib.repr(value)} of type "
+        f"{type(value).__name__}"
+    )
+
+
+def _is_encodable(text: str) -> bool:
+    try:
+        text.encode()
+    except UnicodeEncodeError:
+        return False
+    return True
+
+
+# ---------------------------------------------------------------------- the header
+
+
+@dataclass(frozen=True, slots=True)
+class ArraySpec:
+    """Name, type and shape of an array, before any of its bytes are read."""
+
+    name: str
+    dtype: np.dtype[Any]
+    shape: tuple[int, ...]
+
+    @property
+    def nbytes(self) -> int:
+        return math.prod(self.shape) * self.dtype.itemsize
+
+
+@dataclass(frozen=True, slots=True)
+class Header:
+    """A state without the bytes of its arrays, which are sorted by name, and the version that wrote it."""
+
+    kind: str
+    meta: dict[str, Json]
+    arrays: tuple[ArraySpec, ...]
+    version: str
+
+
+def _encode_header(state: State, arrays: dict[str, NDArray[Any]]) -> bytes:
+    """Return the header of a checked state as one line of JSON."""
+    data = _dump({
+        "format_version": FORMAT_VERSION,
+        "flyingsquid_version": __version__,
+        "kind": state.kind,
+        "meta": state.meta,
+        "arrays": [
+            {"name": name, "dtype": DTYPES[array.dtype.newbyteorder("<")], "shape": list(array.shape)}
+            for name, array in arrays.items()
+        ],
+    })  # fmt: skip
+    if len(data) > MAX_HEADER:
+        raise ModelFileError(
+            f"`meta` and the names of arrays must take at most {MAX_HEADER:,} bytes; they take "
+            f"{len(data):,}. Store numbers in arrays."
+        )
+    return data
+
+
+def _decode_header(data: bytes) -> Header:
+    fields = _parse(data)
+    _check_version(fields)
+    if set(fields) != _KEYS:
+        raise ModelFileError(f"The header is damaged: its fields are {reprlib.repr(sorted(fields))}.")
+    _check_name(fields["kind"], "`kind`")
+    _check_meta(fields["meta"])
+    arrays = tuple(_decode_spec(spec) for spec in _typed(fields["arrays"], list, "arrays"))
+    names = [spec.name for spec in arrays]
+    if any(a >= b for a, b in pairwise(names)):
+        raise ModelFileError("The header is damaged: its arrays are repeated or out of order.")
+    # There is one way to write a header, so repeated keys, stray spaces and other spellings are damage.
+    if _dump(fields) != data:
+        raise ModelFileError("The header is damaged: it is not in the form that FlyingSquid writes.")
+    return Header(fields["kind"], fields["meta"], arrays, fields["flyingsquid_version"])
+
+
+def _parse(data: bytes) -> dict[str, Any]:
+    try:
+        fields = json.loads(data.decode(), parse_constant=_refuse_constant, parse_int=_parse_int)
+    except RecursionError as error:
+        raise ModelFileError("The header is damaged: it is nested too deeply.") from error
+    except ModelFileError:
+        raise
+    except ValueError as error:
+        raise ModelFileError(f"The header is damaged: it is not JSON ({error}).") from error
+    return dict(_typed(fields, dict, "it"))
+
+
+def _check_version(fields: dict[str, Any]) -> None:
+    version, writer = fields.get("format_version"), fields.get("flyingsquid_version")
+    if type(writer) is not str or not _VERSION_TEXT.fullmatch(writer):
+        raise ModelFileError(f"The header is damaged: flyingsquid_version is {reprlib.repr(writer)}.")
+    if type(version) is not int or version < 1:
+        raise ModelFileError(f"The header is damaged: format_version is {reprlib.repr(version)}.")
+    if version > FORMAT_VERSION:
+        raise ModelFileError(
+            f"The file has format version {reprlib.repr(version)}, written by FlyingSquid {writer}; "
+            f"FlyingSquid {__version__} reads versions up to {FORMAT_VERSION}. Upgrade flyingsquid to read "
+            "it."
+        )
+
+
+def _decode_spec(fields: Any) -> ArraySpec:
+    fields = _typed(fields, dict, "an array")
+    if set(fields) != _ARRAY_KEYS:
+        raise ModelFileError(
+            f"The header is damaged: an array has the fields {reprlib.repr(sorted(fields))}."
+        )
+    name, dtype, shape = fields["name"], fields["dtype"], _typed(fields["shape"], list, "shape")
+    _check_name(name, "The name of an array")
+    if type(dtype) is not str or dtype not in _BY_NAME:
+        raise ModelFileError(
+            f"The header is damaged: array {format_value(name)} has the type {reprlib.repr(dtype)}."
+        )
+    if len(shape) > MAX_DIMENSIONS or any(type(n) is not int or n < 0 for n in shape):
+        raise ModelFileError(
+            f"The header is damaged: array {format_value(name)} has the shape {reprlib.repr(shape)}."
+        )
+    spec = ArraySpec(name, _BY_NAME[dtype], tuple(shape))
+    # An array without elements still has strides, which must not overflow.
+    if math.prod(n for n in shape if n) * spec.dtype.itemsize > _MAX_BYTES:
+        raise ModelFileError(
+            f"The header is damaged: array {format_value(name)} has the shape {reprlib.repr(shape)}."
+        )
+    return spec
+
+
+def _typed(value: Any, kind: type, what: str) -> Any:
+    if type(value) is not kind:
+        raise ModelFileError(
+            f"The header is damaged: {what} must be a {kind.__name__}; got {reprlib.repr(value)}."
+        )
+    return value
+
+
+def _dump(fields: dict[str, Any]) -> bytes:
+    text = json.dumps(fields, ensure_ascii=False, allow_nan=False, sort_keys=True, separators=(",", ":"))
+    return text.encode()
+
+
+def _refuse_constant(name: str) -> None:
+    raise ModelFileError(f"The header is damaged: {name} is not JSON.")
+
+
+def _parse_int(digits: str) -> int:
+    # Parsing an integer takes time quadratic in its digits, so the length is checked first.
+    if len(digits) > MAX_INT_BITS:
+        raise ModelFileError(f"The header is damaged: it contains a number with {len(digits):,} digits.")
+    return int(digits)
 
 
 # ---------------------------------------------------------------------- class labels
@@ -296,9 +497,3 @@ def _check_label(label: Any, at: int) -> Scalar:
             f"{reprlib.repr(label)} of type {type(label).__name__}."
         )
     return label
-
-
-def header_of(state: State) -> Header:
-    """Return the header of a checked state."""
-    specs = (ArraySpec(name, a.dtype.newbyteorder("<"), a.shape) for name, a in state.arrays.items())
-    return Header(state.kind, state.meta, tuple(sorted(specs, key=lambda spec: spec.name)))

@@ -19,7 +19,7 @@ from typing import Any, NamedTuple, TypeAlias
 import numpy as np
 from numpy.typing import NDArray
 
-from flyingsquid._values import format_count, format_list, format_value, is_null
+from flyingsquid._values import format_count, format_value, is_null
 from flyingsquid.exceptions import Hint, Note, VoteFileError
 from flyingsquid.files.coding import Coding, Numbering, Survey, classify
 from flyingsquid.files.columns import (
@@ -29,6 +29,7 @@ from flyingsquid.files.columns import (
     Roles,
     assign_roles,
     free_text_error,
+    nested_roles,
     require_distinct,
     require_ids,
 )
@@ -39,7 +40,6 @@ from flyingsquid.votes.conventions import (
     MOST_DISTINCT,
     is_free_text,
     is_gold_name,
-    is_item_name,
     is_missing_text,
 )
 from flyingsquid.votes.frames import as_identifiers
@@ -311,36 +311,10 @@ def read_table(
 
 def _roles(table: DelimitedTable | JsonTable, block: Block, options: ReadOptions) -> Roles:
     if table.nested:
-        return _nested_roles(block, options)
+        return nested_roles(list(block.columns), list(block.fields), options)
     if not table.has_names and options.item is None:
         options = replace(options, item=False)
     return assign_roles(table.names or list(block.columns), options, list(block.columns.values()))
-
-
-def _nested_roles(block: Block, options: ReadOptions) -> Roles:
-    if options.is_long:
-        raise VoteFileError("The long form is not supported for records with a field 'votes'.")
-    item = options.item
-    if item is None:
-        item = next((name for name in block.fields if is_item_name(name)), None)
-    item = item if isinstance(item, str) else None
-    for name in (item, options.gold):
-        if name is not None and name not in block.fields:
-            raise VoteFileError(
-                f"No field is named {format_value(name)}; the fields are {format_list(list(block.fields))}."
-            )
-    notes = tuple(
-        Note(
-            f"Field {format_value(name)} looks like gold labels and is not read.",
-            (Hint("gold", "to use it as gold labels", name),),
-        )
-        for name in block.fields
-        if is_gold_name(name) and name not in (options.gold, item)
-    )
-    sources = options.sources or tuple(name for name in block.columns if name not in options.ignore)
-    if not sources:
-        raise VoteFileError("The field 'votes' contains no votes.")
-    return Roles("wide", item, sources, gold=options.gold, notes=notes)
 
 
 def _triples(block: Block, roles: Roles) -> tuple[Any, Any, Any, Sequence[Any] | None]:

@@ -14,11 +14,10 @@ from numpy.typing import NDArray
 from flyingsquid._values import format_count, format_list, format_value, is_null, read_integer
 from flyingsquid._warnings import warn_about_votes
 from flyingsquid.exceptions import Note, VoteFileError
-from flyingsquid.files.arrays import read_npy, read_npz
-from flyingsquid.files.coding import Coding, ParseOptions, Survey, build_coding
+from flyingsquid.files.arrays import is_wrench, read_directory, read_npy, read_npz, read_wrench
+from flyingsquid.files.coding import Coding, Survey, build_coding, read_convention
 from flyingsquid.files.columnar import Batches, read_columnar
 from flyingsquid.files.columns import Form, ReadOptions, Roles
-from flyingsquid.files.datasets import is_wrench, read_directory, read_wrench
 from flyingsquid.files.decoded_size import MOST_BYTES
 from flyingsquid.files.exchange import TOOLS, read_eval, read_export, tool_of
 from flyingsquid.files.inputs import (
@@ -31,9 +30,10 @@ from flyingsquid.files.inputs import (
     text_blocks,
 )
 from flyingsquid.files.tables import DelimitedTable, JsonTable, read_table
-from flyingsquid.votes import ABSTAIN, Votes
+from flyingsquid.votes import ABSTAIN, REASONS, Votes
 from flyingsquid.votes.codes import Codes, Label, is_sparse, read_names, shown_names, stack_codes
 from flyingsquid.votes.conventions import SMALL_NUMBER, find_misreadings
+from flyingsquid.votes.encode import Convention
 from flyingsquid.votes.score_tables import Scores, read_score_table
 
 # Large chunks, because some work is done once per chunk; still only a few megabytes of codes.
@@ -128,13 +128,13 @@ class VoteFile:
     """
 
     def __init__(
-        self, source: Source, given: Input, format: str, roles: Roles, values: ParseOptions,
+        self, source: Source, given: Input, format: str, roles: Roles, convention: Convention,
         chunk_rows: int | None,
     ) -> None:  # fmt: skip
-        survey = _survey(source, values)
-        coding, notes = build_coding(survey, values, lambda value: source.find(value) or "gold labels")
-        is_declared = (values.classes or survey.classes) is not None or values.signed
-        is_declared |= ABSTAIN in values.missing.values()
+        survey = _survey(source, convention)
+        coding, notes = build_coding(survey, convention, lambda value: source.find(value) or "gold labels")
+        is_declared = (convention.classes or survey.classes) is not None
+        is_declared |= REASONS[0] in convention.reasons.values()
         self._source, self._coding = source, coding
         self._input = given  # a temporary copy of standard input lives as long as this
         self._missing = [v for v in survey.values if coding.code_of(v) == ABSTAIN]
@@ -294,7 +294,7 @@ def open_votes(
         form, item, sources, ignore, gold, long,  # type: ignore[arg-type]  # iterables become tuples
         header, part, duplicates, max_decoded_bytes,
     )  # fmt: skip
-    values = ParseOptions.read(classes, abstain, signed, reasons, normalize)
+    convention = read_convention(classes, abstain, signed, reasons, normalize)
     if chunk_rows is not None:
         read_integer("chunk_rows", chunk_rows, 1)
     given = open_input(path)
@@ -302,7 +302,7 @@ def open_votes(
         found, roles, source = _read(given, detect_format(given, format), options)
         if not source.n_items:
             raise VoteFileError("The file contains no items.")
-        return VoteFile(source, given, found, roles, values, chunk_rows)
+        return VoteFile(source, given, found, roles, convention, chunk_rows)
 
 
 def _read(given: Input, format: str, options: ReadOptions) -> tuple[str, Roles, Source]:
@@ -336,9 +336,9 @@ def _read_json(given: Input, format: str, options: ReadOptions) -> tuple[str, Ro
     return format, *read_table(JsonTable(records, given), options)
 
 
-def _survey(source: Source, options: ParseOptions) -> Survey:
+def _survey(source: Source, convention: Convention) -> Survey:
     """Return the values that occur; all of them if the extremes do not determine the classes."""
-    survey = source.survey(exact=bool(options.missing))
+    survey = source.survey(exact=convention.classes is None and bool(convention.reasons))
     numbers = [v for v in survey.values if v is not None]
     if not survey.extremes_only or not numbers:
         return survey

@@ -34,8 +34,7 @@ from flyingsquid.graph import DependencyGraph
 from flyingsquid.inference.features import FeatureWeights, Learner, combine
 from flyingsquid.moments import ConfusionTables, Moments, SequenceMoments
 from flyingsquid.votes.codes import Codes, Label, keep_sources
-from flyingsquid.votes.feature_items import FeatureItems
-from flyingsquid.votes.features import MOST_COLUMNS, N_FOLDS, Features
+from flyingsquid.votes.features import MOST_COLUMNS, N_FOLDS, FeatureItems, Features
 from flyingsquid.votes.tallies import item_votes
 
 Array = NDArray[np.float64]

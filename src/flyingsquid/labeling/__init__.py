@@ -3,8 +3,7 @@
 from flyingsquid.labeling.application import apply, apply_chunks
 from flyingsquid.labeling.chunks import ApplyLog, ChunkLabels, label_chunk
 from flyingsquid.labeling.columns import Failure
-from flyingsquid.labeling.functions import LabelingFunction, labeling_function
-from flyingsquid.labeling.items import Row
+from flyingsquid.labeling.functions import LabelingFunction, Row, labeling_function
 from flyingsquid.labeling.rules import (
     classifier,
     from_column,

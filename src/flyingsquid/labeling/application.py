@@ -32,8 +32,14 @@ from flyingsquid.labeling.chunks import (
     warn_about_failures,
 )
 from flyingsquid.labeling.columns import Column
-from flyingsquid.labeling.functions import LabelingFunction, is_importable, read_functions
-from flyingsquid.labeling.items import check_data, is_sliceable, iter_chunks
+from flyingsquid.labeling.functions import (
+    LabelingFunction,
+    check_data,
+    is_importable,
+    is_sliceable,
+    iter_chunks,
+    read_functions,
+)
 from flyingsquid.votes import Votes
 from flyingsquid.votes.codes import Label
 from flyingsquid.votes.reading import refuse_options

@@ -26,8 +26,7 @@ from flyingsquid._version import __version__
 from flyingsquid.exceptions import ModelFileError, OptionError
 from flyingsquid.files.state import State, read_state, write_state
 from flyingsquid.labeling.columns import Column
-from flyingsquid.labeling.functions import LabelingFunction
-from flyingsquid.labeling.items import is_sliceable, open_table
+from flyingsquid.labeling.functions import LabelingFunction, is_sliceable, open_table
 from flyingsquid.votes.codes import ABSTAIN
 from flyingsquid.votes.frames import is_frame
 

@@ -31,12 +31,11 @@ from flyingsquid.labeling.columns import (
     encode_column,
     encode_votes,
 )
-from flyingsquid.labeling.functions import LabelingFunction, preprocess_item
-from flyingsquid.labeling.items import list_items
+from flyingsquid.labeling.functions import LabelingFunction, list_items, preprocess_item
 from flyingsquid.votes import ABSTAIN, Votes
 from flyingsquid.votes.codes import Label, smallest_dtype
 from flyingsquid.votes.conventions import is_missing_text
-from flyingsquid.votes.encode import Convention, encode
+from flyingsquid.votes.encode import Convention, classes_of
 
 OnError: TypeAlias = Literal["raise", "abstain"]
 
@@ -176,15 +175,12 @@ class ChunkLabels:
         if convention.classes is None:
             self._check_one_type()
         columns = list(self.columns.values())
-        distinct = np.full((max(1, *(len(c.values) for c in columns)), len(columns)), None, object)
-        for j, column in enumerate(columns):
-            distinct[: len(column.values), j] = column.values
         names = list(self.columns)
 
         def locate(at: int, j: int) -> str:
             return self._locate(names[j], columns[j].values[at])
 
-        return encode(distinct, convention, locate)[1]
+        return classes_of([column.values for column in columns], convention, locate)
 
     def _locate(self, name: str, value: Any) -> str:
         return f"item {self.first_item + self.columns[name].find(value)}, function {format_value(name)}"

@@ -20,8 +20,7 @@ from numpy.typing import NDArray
 from flyingsquid._values import can_be_iterated, format_value, is_null, is_number, option_error
 from flyingsquid.exceptions import LabelingError, OptionError
 from flyingsquid.files.vote_files import read_records
-from flyingsquid.labeling.functions import LabelingFunction
-from flyingsquid.labeling.items import Row, is_sliceable, list_values, open_table
+from flyingsquid.labeling.functions import LabelingFunction, Row, is_sliceable, list_values, open_table
 from flyingsquid.votes.codes import Label
 from flyingsquid.votes.frames import is_frame
 

@@ -28,10 +28,9 @@ from flyingsquid.models.validation import hint_arguments
 from flyingsquid.votes import VoteChunks, Votes, as_chunks, as_votes, one_row
 from flyingsquid.votes.arguments import item_ids, join_series, read_task_gold, read_weights
 from flyingsquid.votes.codes import Label
-from flyingsquid.votes.decisions import TieBreak, as_label_array, decide, expected_credit
-from flyingsquid.votes.feature_items import FeatureParts
+from flyingsquid.votes.decisions import Output, TieBreak, as_label_array, decide, expected_credit, to_output
+from flyingsquid.votes.features import FeatureParts
 from flyingsquid.votes.reading import is_empty, located, refuse_options
-from flyingsquid.votes.views import Output, to_output
 
 DOUBLE = np.dtype(np.float64)
 # Votes of which labels come back as an array: not in chunks, and not on a cluster.

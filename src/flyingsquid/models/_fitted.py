@@ -17,7 +17,7 @@ from flyingsquid.models._base import VoteReader, VoteSchema
 from flyingsquid.moments import Moments
 from flyingsquid.solvers.base import Rows
 from flyingsquid.solvers.structure import LearnedGraph
-from flyingsquid.votes.feature_items import FeatureItems
+from flyingsquid.votes.features import FeatureItems
 from flyingsquid.votes.gold_items import GoldItems
 
 

@@ -26,8 +26,8 @@ from flyingsquid.models._estimator import Estimator, not_fitted
 from flyingsquid.models.best_of import BestOf, group_rows
 from flyingsquid.moments.scores import KIND as SUMS
 from flyingsquid.moments.scores import ScoreMoments, mean_over_repeats
+from flyingsquid.votes.decisions import Output, to_output
 from flyingsquid.votes.score_tables import Scores, read_score_table
-from flyingsquid.votes.views import Output, to_output
 
 Array: TypeAlias = NDArray[np.float64]
 _AUTO = one_of("auto")

@@ -19,7 +19,7 @@ from flyingsquid.fits.base import Fit
 from flyingsquid.moments import Moments
 from flyingsquid.solvers.structure import LearnedGraph
 from flyingsquid.votes import Votes
-from flyingsquid.votes.feature_items import FeatureItems
+from flyingsquid.votes.features import FeatureItems
 from flyingsquid.votes.gold_items import GoldItems
 from flyingsquid.votes.grid import CountedRows
 

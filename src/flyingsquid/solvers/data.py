@@ -18,8 +18,7 @@ from flyingsquid.solvers.structure import graph_from
 from flyingsquid.votes import VoteChunks, Votes, as_chunks, as_votes
 from flyingsquid.votes.arguments import item_ids, join_by_item, read_task_gold, read_weights
 from flyingsquid.votes.codes import Label
-from flyingsquid.votes.feature_items import FeatureCollector, FeatureItems
-from flyingsquid.votes.features import Features
+from flyingsquid.votes.features import FeatureCollector, FeatureItems, Features
 from flyingsquid.votes.gold_items import GoldCollector, GoldItems
 from flyingsquid.votes.grid import CountedRows
 from flyingsquid.votes.patterns import counted_codes

@@ -13,8 +13,16 @@ from numpy.typing import NDArray
 from flyingsquid._values import format_list, option_error
 from flyingsquid.analysis import suggest_items
 from flyingsquid.exceptions import OptionError
-from flyingsquid.studio.columns import Codes, StudioFit, VoteSummary, fit_columns, gold_labels, stack
-from flyingsquid.studio.items import Items, as_text
+from flyingsquid.studio.columns import (
+    Codes,
+    Items,
+    StudioFit,
+    VoteSummary,
+    as_text,
+    fit_columns,
+    gold_labels,
+    stack,
+)
 from flyingsquid.studio.project import SourceEntry
 from flyingsquid.votes import Votes
 

@@ -17,8 +17,7 @@ from numpy.typing import NDArray
 
 from flyingsquid.estimation.shares import wilson
 from flyingsquid.studio.browsing import View
-from flyingsquid.studio.columns import Codes
-from flyingsquid.studio.items import Items, as_text
+from flyingsquid.studio.columns import Codes, Items, as_text
 from flyingsquid.studio.project import SourceEntry
 from flyingsquid.studio.rules import match_key
 

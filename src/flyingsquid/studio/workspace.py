@@ -23,6 +23,7 @@ from flyingsquid.studio import browsing
 from flyingsquid.studio.browsing import View
 from flyingsquid.studio.columns import (
     FunctionFile,
+    Items,
     SourceColumns,
     StudioFit,
     fit_columns,
@@ -30,7 +31,6 @@ from flyingsquid.studio.columns import (
     summarize_votes,
     with_gold,
 )
-from flyingsquid.studio.items import Items
 from flyingsquid.studio.project import Project
 from flyingsquid.studio.rules import PATTERN_KINDS, match_key, name_sources
 from flyingsquid.studio.suggestions import Suggestion, TermTable, suggest_rules

@@ -10,7 +10,6 @@ except ModuleNotFoundError as error:
         name="torch",
     ) from error
 
-from flyingsquid.torch.label_model_loss import LabelModelLoss
-from flyingsquid.torch.soft_cross_entropy import SoftCrossEntropy
+from flyingsquid.torch.losses import LabelModelLoss, SoftCrossEntropy
 
 __all__ = ["LabelModelLoss", "SoftCrossEntropy"]

@@ -1,12 +1,12 @@
-"""The label model behind a loss: votes are counted on their device, and the model is fitted on the host.
+"""The label model behind a loss: votes are counted, and the model is fitted, on the host.
 
-The counts are the same integers as those of ``Moments.of``, summed over processes.
+The counts are those of ``Moments.of``, summed over processes.
 """
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
-from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass
 from typing import Any
 
@@ -23,19 +23,10 @@ from flyingsquid.graph import DependencyGraph
 from flyingsquid.models import LabelModel
 from flyingsquid.models.validation import check_options
 from flyingsquid.moments import Moments
-from flyingsquid.moments.counting import CountPlan
+from flyingsquid.moments.counting import CountPlan, count_tables
 from flyingsquid.moments.moments import moments_from_tables
 from flyingsquid.votes import REASONS, Votes
-
-# Below 2**24, up to which float32 counts exactly.
-_CHUNK_ROWS = 1 << 20
-
-
-def full_precision(device: torch.device) -> AbstractContextManager[object]:
-    """Return a context without autocast, which would multiply in bfloat16 and count exactly only to 256."""
-    if not torch.amp.is_autocast_available(device.type):
-        return nullcontext()
-    return torch.autocast(device_type=device.type, enabled=False)
+from flyingsquid.votes.codes import smallest_dtype
 
 
 def count_shapes(plan: CountPlan, n_classes: int) -> list[tuple[int, ...]]:
@@ -43,48 +34,19 @@ def count_shapes(plan: CountPlan, n_classes: int) -> list[tuple[int, ...]]:
     return [(1,), *plan.shapes(n_classes)]
 
 
-@torch.no_grad()
 def count_votes(votes: Tensor, plan: CountPlan, n_classes: int) -> Tensor:
     """Return all counts in one flat int64 tensor, in the order of :func:`count_shapes`.
 
-    ``votes`` are integers of shape (b, m), with -1 for no vote. Time O(b · Σ (K · block)²), on the device.
+    ``votes`` are integers of shape (b, m), with -1 for no vote.
     """
-    total = _count(votes[:_CHUNK_ROWS], plan, n_classes)
-    for start in range(_CHUNK_ROWS, len(votes), _CHUNK_ROWS):
-        total += _count(votes[start : start + _CHUNK_ROWS], plan, n_classes)
-    return total
-
-
-def _count(votes: Tensor, plan: CountPlan, n_classes: int) -> Tensor:
-    with full_precision(votes.device):
-        parts = [torch.tensor([len(votes)], device=votes.device)]
-        hots = []
-        for sources in plan.pair_sets:
-            columns = votes if len(sources) == votes.shape[1] else votes[:, list(sources)]
-            hot = _one_hot(columns, n_classes)
-            pairs = (hot.T @ hot).reshape(n_classes, len(sources), n_classes, len(sources))
-            parts.append(pairs.transpose(1, 2).reshape(-1).to(torch.int64))
-            hots.append(hot)
-        for unit, at in zip(plan.units, plan.unit_sets, strict=True):
-            states = _unit_states(votes[:, list(unit)], n_classes)
-            with_votes = torch.cat([torch.ones_like(hots[at][:, :1]), hots[at]], dim=1)
-            parts.append((states.T @ with_votes).reshape(-1).to(torch.int64))
-    return torch.cat(parts)
-
-
-def _one_hot(votes: Tensor, n_classes: int) -> Tensor:
-    """Return one-hot votes of shape (b, K m) with class-major columns; no vote is all zeros."""
-    classes = torch.arange(n_classes, device=votes.device)
-    return (votes[:, None, :] == classes[:, None]).flatten(1).to(torch.float32)
-
-
-def _unit_states(votes: Tensor, n_classes: int) -> Tensor:
-    """Return one-hot joint votes of a unit, whose first source is the lowest digit of their number."""
-    powers = (n_classes + 1) ** torch.arange(votes.shape[1], device=votes.device)
-    # Not a matrix product, which exists for integers on the CPU only.
-    numbers = ((votes.long() + 1) * powers).sum(dim=1)
-    size = (n_classes + 1) ** votes.shape[1]
-    return (numbers[:, None] == torch.arange(size, device=votes.device)).to(torch.float32)
+    if not len(votes):
+        total = sum(math.prod(shape) for shape in count_shapes(plan, n_classes))
+        return torch.zeros(total, dtype=torch.int64, device=votes.device)
+    codes = votes.cpu().numpy().astype(smallest_dtype(n_classes))
+    pairs, units = count_tables(codes, n_classes, plan)
+    tables = [np.array([len(codes)]), *(each.to_dense().array for each in pairs), *units]
+    flat = np.concatenate([table.ravel() for table in tables])
+    return torch.as_tensor(flat, dtype=torch.int64, device=votes.device)
 
 
 def moments_of_counts(flat: NDArray[np.int64], plan: CountPlan, n_classes: int) -> Moments:

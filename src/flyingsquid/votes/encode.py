@@ -367,6 +367,17 @@ def encode_values(
     return table[index], classes
 
 
+def classes_of(columns: Sequence[Sequence[Any]], convention: Convention, locate: Locate) -> tuple[Label, ...]:
+    """Return the classes of votes, from the distinct values of each source.
+
+    ``locate(at, j)`` describes where source j has the value ``columns[j][at]``.
+    """
+    table = np.full((max(1, *map(len, columns)), len(columns)), None, object)
+    for j, column in enumerate(columns):
+        table[: len(column), j] = column
+    return encode(table, convention, locate)[1]
+
+
 def _found(position: dict[Label, int], value: Any) -> int | None:
     try:
         return position.get(value)

@@ -13,7 +13,7 @@ from scipy.sparse import csr_array, issparse
 from flyingsquid._values import format_count, format_list, format_value, is_one_of
 from flyingsquid._warnings import warn_about_votes
 from flyingsquid.exceptions import IncompatibleError, VotesError
-from flyingsquid.votes import frames, longform, views
+from flyingsquid.votes import decisions, frames, longform
 from flyingsquid.votes.codes import (
     ABSTAIN,
     REASONS,
@@ -548,14 +548,14 @@ class Votes:
         array([['spam', None],
                ['ham', 'ham']], dtype=object)
         """
-        return views.to_numpy(self)
+        return decisions.to_numpy(self)
 
     def __array__(self, dtype: Any = None, copy: bool | None = None) -> NDArray[Any]:
         return np.asarray(self.to_numpy(), dtype)
 
     def __eq__(self, other: object) -> Any:
         """Return a mask of the votes for a class, or of those equal to other votes, shape (n, m)."""
-        return views.where_equal(self, other)
+        return decisions.where_equal(self, other)
 
     def __ne__(self, other: object) -> Any:
         return np.logical_not(self == other)
@@ -571,14 +571,14 @@ class Votes:
         >>> table.loc["a", "ann"], table.isna().sum().to_dict()
         ('spam', {'ann': 1, 'bob': 1})
         """
-        return views.to_pandas(self)
+        return decisions.to_pandas(self)
 
     def to_polars(self) -> Any:
         """Return a ``polars.DataFrame`` with one column per source, and item identifiers in column ``id``."""
-        return views.to_polars(self)
+        return decisions.to_polars(self)
 
     def _repr_html_(self) -> str:
-        return views.to_html(self)
+        return decisions.to_html(self)
 
     # ------------------------------------------------------------------ other views
 

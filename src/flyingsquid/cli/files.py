@@ -1,16 +1,18 @@
-"""``flyingsquid inspect``: what a file contains."""
+"""``flyingsquid inspect`` and ``convert``: what a file contains, and votes in another format or form."""
 
 from __future__ import annotations
 
 import json
-import zipfile
+import os
 from typing import Any
 
 import click
 
 from flyingsquid._values import format_count
 from flyingsquid.cli.console import Console, balance_facts, describe_votes
-from flyingsquid.cli.options import VOTES, open_file, reading_options
+from flyingsquid.cli.options import VOTES, check_outputs, open_file, reading_options
+from flyingsquid.files import FORMATS, format_of_name, write_votes
+from flyingsquid.files.outputs import output_format
 
 
 # fmt: off
@@ -39,14 +41,13 @@ def inspect(file: str, as_json: bool, **options: Any) -> None:
 
 
 def _is_model(path: str) -> bool:
-    """Return whether a file contains a model or counts: a zip archive with header.json."""
-    if path == "-" or not zipfile.is_zipfile(path):
-        return path.lower().endswith(".fsq")
-    try:
-        with zipfile.ZipFile(path) as archive:
-            return "header.json" in archive.namelist()
-    except (zipfile.BadZipFile, OSError, ValueError, NotImplementedError):
-        return path.lower().endswith(".fsq")
+    """Return whether a file contains a model or counts."""
+    from flyingsquid.files.state import MAGIC
+
+    if path == "-" or not os.path.isfile(path):
+        return False
+    with open(path, "rb") as file:
+        return file.read(len(MAGIC)) == MAGIC or path.lower().endswith(".fsq")
 
 
 def _inspect_votes(path: str, options: dict[str, Any], console: Console) -> dict[str, Any]:
@@ -66,7 +67,7 @@ def _inspect_votes(path: str, options: dict[str, Any], console: Console) -> dict
 
 
 def _inspect_model(path: str, console: Console) -> dict[str, Any]:
-    from flyingsquid.files.state import encode_labels
+    from flyingsquid.files.state import encode_labels, read_version
     from flyingsquid.models import load
 
     found: Any = load(path)
@@ -79,8 +80,7 @@ def _inspect_model(path: str, console: Console) -> dict[str, Any]:
     items = "" if n_items is None else f", from {format_count(n_items, 'item')}"
     shown = "/".join(map(str, classes[:6])) + ("/..." if len(classes) > 6 else "")
     shown = f", classes {shown}" if classes else ""  # a ScoreModel has none
-    with zipfile.ZipFile(path) as archive:  # it was read and checked above
-        version = json.loads(archive.read("header.json"))["flyingsquid_version"]
+    version = read_version(path)
     console.echo(f"{path}: {kind}{items}, {format_count(len(names), 'source')}{shown}")
     console.echo(f"Written by FlyingSquid {version}")
     facts = {
@@ -113,3 +113,48 @@ def _inspect_sources(found: Any, console: Console) -> dict[str, Any]:
         for change in facts["changes"] or ["No source has changed."]:
             console.echo(change)
     return facts
+
+
+# fmt: off
+@click.command()
+@click.argument("votes", type=VOTES)
+@click.argument("output", type=click.Path(allow_dash=True))
+@click.option("--output-format", type=click.Choice(FORMATS), metavar="NAME",
+              help=f"Format of OUTPUT: {', '.join(FORMATS)}. Default: by its name.")
+@click.option("--to", "form", type=click.Choice(["wide", "long"]),
+              help="One row per item, or one row per vote. Default: as in VOTES.")
+@click.option("--gold", metavar="COLUMN", help="Gold labels, which are written to a column of their own.")
+@click.option("--escape-formulas", is_flag=True,
+              help="In csv, write ' before strings that a spreadsheet would run as formulas.")
+@click.option("--force", is_flag=True, help="Replace an existing file.")
+@click.option("--quiet", is_flag=True, help="Print only errors.")
+@reading_options
+def convert(votes: str, output: str, **options: Any) -> None:
+    """Write a file of votes in another format or form.
+
+    Identifiers, names of sources and classes are kept if the format supports them; npy supports none. OUTPUT
+    appears only if everything succeeds; - is standard output.
+
+    \b
+    Examples:
+      flyingsquid convert votes.csv votes.parquet
+      flyingsquid convert crowd.csv matrix.npz --long task,worker,answer --to wide
+      flyingsquid convert votes.csv votes-long.csv --to long
+      flyingsquid convert votes.csv.gz - --output-format jsonl
+    """
+    check_outputs([votes], {"OUTPUT": output}, overwrite=options["force"], directories=True)
+    if options["output_format"] or not os.path.isdir(output):  # a directory is written as WRENCH
+        output_format(output, options["output_format"], FORMATS, parameter="output_format")
+    console = Console(options["quiet"], output == "-")
+    with console.waiting(f"reading {votes}"):
+        file = open_file(votes, options)
+    console.introduce(file)
+    form, target = options["form"], options["output_format"] or format_of_name(output)
+    if form is None and target in ("csv", "tsv", "jsonl", "parquet", "arrow"):  # the formats with both forms
+        form = file.form
+    with console.waiting(f"writing {output}"):
+        write_votes(output, file, format=options["output_format"], form=form, overwrite=options["force"],
+                    escape_formulas=options["escape_formulas"])
+    if output != "-":
+        console.echo(f"{output}: written")
+# fmt: on
