@@ -79,13 +79,13 @@ def main(n_items: int, report: Path | None = None) -> dict[str, float]:
 
 def load(n_items: int) -> tuple[list[dict[str, str]], np.ndarray]:
     """Comments and whether they are spam, which no function gets to see."""
-    folder = Path(os.environ.get("FLYINGSQUID_DATA", "")) / "youtube"
-    if not (folder / "texts.jsonl.gz").is_file():
+    directory = Path(os.environ.get("FLYINGSQUID_DATA", "")) / "youtube"
+    if not (directory / "texts.jsonl.gz").is_file():
         made = fs.datasets.simulate_comments(n_items, random_state=0)
         return [{"text": text} for text in made.texts], made.y
-    with gzip.open(folder / "texts.jsonl.gz", "rt", encoding="utf-8") as file:
+    with gzip.open(directory / "texts.jsonl.gz", "rt", encoding="utf-8") as file:
         comments = [json.loads(line) for line in file]  # each with its text, split and place in the split
-    with np.load(folder / "youtube.npz") as gold:
+    with np.load(directory / "youtube.npz") as gold:
         y = np.array([gold[f"Y_{comment['split']}"][comment["i"]] for comment in comments])
     return comments, y
 
