@@ -396,7 +396,8 @@ def _half_tables(results: Mapping[str, Any], half: str) -> str:
         lines += [
             "",
             "In the columns *left out*, the constants of the intervals were chosen again without the dataset "
-            f"that is scored, from {len(GRID)} candidates. *Not shown*: sources whose accuracy is not determined.",
+            f"that is scored, from {len(GRID)} candidates. *Not shown*: sources whose accuracy is not "
+            "determined.",
         ]
     columns = ["dataset", "sources", "coverage", "width", "bias", "from counts", "balance error"]
     columns += ["in interval", "calibration error", "verdict", "estimated gain", "realized gain"]
