@@ -56,9 +56,9 @@ class Verdict:
     Attributes
     ----------
     kind : {"recommended", "no better", "unproven", "no signal", "contradictory"}
-        "no better": majority vote is as good. "unproven": a gain is estimated, but rests on an assumption
-        that could not be tested or did not hold. "no signal": chance could explain how often the
-        sources agree.
+        "recommended": every plausible model estimates a gain of at least half a point. "no better":
+        majority vote is as good. "unproven": a gain is estimated, but rests on an assumption that could
+        not be tested or did not hold. "no signal": chance could explain how often the sources agree.
         "contradictory": two groups of sources disagree, and the votes do not show which is right.
     text : str
     gain : float
