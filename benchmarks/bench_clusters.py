@@ -113,7 +113,7 @@ def main() -> None:
     parser.add_argument("--save", action="store_true")
     parser.add_argument("--quick", action="store_true")
     arguments = parser.parse_args()
-    # Spark 4 says of every function over Arrow that it does not know pandas 3.
+    # Spark 4 warns for every function over Arrow that it was not tested with pandas 3.
     warnings.filterwarnings("ignore", "PySpark does not yet fully support pandas", FutureWarning)
     sizes, repeats = ([20_000], 1) if arguments.quick else ([10_000, 1_000_000, 4_000_000], 5)
     rows = [row for n in sizes for row in measure(n, repeats)]

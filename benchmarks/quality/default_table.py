@@ -60,7 +60,7 @@ OURS: dict[str, Ours] = {
 
 
 def ours_for(real: RealSet, names: Sequence[str]) -> list[str]:
-    """The methods that a set of so many classes can be given."""
+    """Return the methods that support this number of classes."""
     return [n for n in names if (OURS[n].two_classes if real.n_classes == 2 else OURS[n].many_classes)]
 
 

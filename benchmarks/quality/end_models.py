@@ -1,4 +1,4 @@
-"""Claim: an end model trained on our labels comes close to one trained on gold. The table says how close.
+"""Claim: an end model trained on our labels comes close to one trained on gold. The table shows how close.
 
 Run ``python -m benchmarks.quality.end_models``; ``--save`` writes the results file and the page. Reads the
 directory named by FLYINGSQUID_DATA. Both datasets are of the design half (docs/quality/halves.md). Snorkel's

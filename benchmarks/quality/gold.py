@@ -32,13 +32,13 @@ ROOT = Path(__file__).parents[2]
 NAMES = {"design": "gold", "frozen": "gold_frozen"}
 PAGE = ROOT / "docs" / "quality" / "gold.md"
 SIZES, DRAWS = (20, 50, 100, 200), 20
-# A dataset takes part if so many items with gold labels are left to be scored.
+# A dataset takes part if this many items with gold labels are left to be scored.
 _FEWEST_SCORED = 50
 # Dawid-Skene fits all votes again for every draw, so it gets fewer draws.
 _EM_DRAWS = 4
-# Snorkel takes minutes on some datasets, so it gets one draw of so many labels, and so many CPU seconds.
+# Snorkel takes minutes on some datasets, so it gets one draw of this many labels, and this many CPU seconds.
 _SNORKEL_SIZE, _SNORKEL_LIMIT = 100, 60
-# So many items of a test split are enough to score.
+# Maximum number of items of a test split that are scored.
 _MOST_SCORED = 4_000
 _STRENGTHS = (0.001, 0.01, 0.1, 1.0, 10.0)
 METHODS = ("fit(gold=)", "default", "logistic regression", "Snorkel", "Dawid-Skene", "stack")

@@ -56,7 +56,7 @@ NAMES = {"design": "honesty", "frozen": "honesty_frozen"}
 PAGE = ROOT / "docs" / "quality" / "honesty.md"
 Array = NDArray[np.float64]
 Codes = NDArray[np.int8]
-# Sources count if so many of their votes are on items with gold labels.
+# Sources count if at least this many of their votes are on items with gold labels.
 FEWEST_VOTES = 30
 # Coverage and mean width to be reached for each kind of sources.
 GOALS = {"rules and detectors": (0.80, 0.50), "judges": (0.80, 0.50), "crowds": (0.92, 0.35)}

@@ -42,7 +42,7 @@ BEFORE = {  # methods as the recorded commit names them
     "triplet_mean": {"method": "triplet_mean"},
     "learned graph": {"method": "covariance", "graph": "learn"},
 }
-# Beyond so many sources a graph is not learned: it takes minutes.
+# For more sources a graph is not learned, because it takes minutes.
 _MOST_LEARNED = 60
 _DESIGN = (
     "breast_cancer", "census", "imdb", "spouse", "youtube", "crowd_adult", "crowd_cf", "crowd_labelme",

@@ -1,9 +1,9 @@
 """Claim: on real sequences the default is not worse than rows by themselves or majority vote.
 
 Run ``python -m benchmarks.quality.sequences``; ``--save`` writes docs/quality/sequences.md. Reads the
-directory named by FLYINGSQUID_DATA. Fits see no gold, but for the class balance where a row says so: the
-train split is fitted, the test split scored. Two datasets are of the frozen half (docs/quality/halves.md):
-they are reported, and nothing is chosen by them.
+directory named by FLYINGSQUID_DATA. Fits use no gold labels; rows named "balance given" use
+the class balance. The train split is fitted, and the test split is scored. Two datasets are in the frozen
+half (docs/quality/halves.md): they are reported, and nothing is chosen by them.
 """
 
 from __future__ import annotations

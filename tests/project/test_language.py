@@ -40,7 +40,9 @@ NOUNS = "|".join([
 ANYWHERE = {
     "dialect": r"\b(come what may|of a sudden|by its own account|more right than|says otherwise"
     r"|ha(s|ve) no part in|at hand|in words|anew|lopsided|strangers?|opinions?|beside|known labels?"
-    r"|whole numbers?)\b",
+    r"|whole numbers?|up to chance|says? (nothing|little))\b",
+    "this many": r"(?<![,;] )(?<!not )\bso many\b(?!.{0,60}\bthat\b)",
+    "even if": r", also (if|where|when)\b",
     "is none": r"(?<!there )\b(is|are) (?-i:none)\b(?! of)",  # "is None" is about a value
     "told()": r"\btold\(",
     "directory": r"\bfolders?\b",

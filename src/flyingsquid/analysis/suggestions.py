@@ -30,11 +30,11 @@ from flyingsquid.votes.codes import Label, OneHot
 Array = NDArray[np.float64]
 MOST_SUGGESTED = 1_000
 """More items are not suggested at once, because labels change what is worth labeling next."""
-# Until so many items have labels, half of the suggestions are drawn at random: a model without gold labels
+# Until this many items have labels, half of the suggestions are drawn at random: a model without gold labels
 # may be certain and wrong, which only random items show (benchmarks/quality/suggestions.py).
 _START, _RANDOM_SHARE = 20, 0.5
-# If two explanations fit the votes, so many labels are spent first on items that tell them apart: LLMBar has
-# 90% with ten of these, and 86% with ten random ones (docs/quality/panels.md).
+# If two explanations fit the votes, this many labels are spent first on items that distinguish them: LLMBar
+# has 90% with ten of these, and 86% with ten random ones (docs/quality/panels.md).
 _SETTLING = 10
 # Items among which suggestions are chosen, cells of their votes, and distinct votes that are compared.
 _MOST_ITEMS, _MOST_CELLS, _MOST_PATTERNS = 20_000, 1 << 26, 1_000

@@ -9,7 +9,7 @@ from numpy.typing import NDArray
 from scipy.special import ndtri
 
 Array = NDArray[np.float64]
-# So many standard errors to either side hold 95%.
+# An interval of this many standard errors to either side has a coverage of 95%.
 NORMAL_95 = 1.959963984540054
 
 

@@ -26,7 +26,7 @@ _HINGE = 0.1
 _LEAST_SHARE = 1e-3
 # A sample of items is enough to see that: the standard error of a tenth is half a point.
 _MOST_ITEMS = 4_000
-# Fewer items, as in examples, say nothing about shares.
+# With fewer items, as in examples, shares are mostly noise.
 _FEW_ITEMS = 20
 _ONE_SOURCE = (
     "Only one source votes, so its accuracy cannot be estimated without gold labels; the labels are its "

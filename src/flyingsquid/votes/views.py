@@ -17,7 +17,7 @@ from flyingsquid.votes.decisions import abstain_marker, as_label_array
 if TYPE_CHECKING:
     from flyingsquid.votes.votes import Votes
 
-# A notebook shows so many items and sources.
+# A notebook shows at most this many items and sources.
 _MOST_ROWS, _MOST_COLUMNS = 10, 12
 
 
