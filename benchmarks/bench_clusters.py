@@ -1,4 +1,4 @@
-"""Claim: an engine costs a fixed price a round, and its counts are those of NumPy.
+"""Claim: an engine has a fixed cost per round, and its counts are those of NumPy.
 
 Counting and labeling the same votes in one process with NumPy, on a Dask cluster of two processes and on
 Spark with two threads, all on this machine and with the votes already in the memory of the engine. Ratios are

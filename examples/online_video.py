@@ -1,4 +1,4 @@
-"""One pass over video frames whose detectors drift, labels made on the fly.
+"""Train a network in one pass over video frames whose detectors drift, and label the frames in the same pass.
 
 Frames are 16 x 16 pixels; in half of them a square moves. Five detectors vote on whether it is there.
 Halfway through, the light changes, and the two best detectors become the worst. A small CNN trains on every

@@ -117,7 +117,7 @@ def _dense(X: Any) -> NDArray[np.float64]:
 
 
 def measure(data: Data) -> dict[str, Any]:
-    """For each way to train: accuracy and F1, mean and deviation over seeds, and of the labels themselves."""
+    """Return mean and deviation of accuracy and F1 for each kind of labels, and scores of the labels."""
     train = fs.Votes.from_classes(data.votes["train"], classes=(0, 1))
     test = fs.Votes.from_classes(data.votes["test"], classes=(0, 1))
     rows: dict[str, Any] = {

@@ -1,4 +1,4 @@
-"""Learning curves of ``fit(votes, gold=...)``: what 20 to 200 gold labels are worth on real votes.
+"""Learning curves of ``fit(votes, gold=...)``: the effect of 20 to 200 gold labels on real votes.
 
     python -m benchmarks.quality.gold                      # print the tables
     python -m benchmarks.quality.gold --draws 2            # faster
@@ -50,7 +50,7 @@ Codes = NDArray[np.int8]
 class Pool:
     """Votes and true classes to draw gold labels from, and those to score; -1 if unknown.
 
-    ``is_split`` tells whether the scored items are others than those of the pool.
+    ``is_split`` is True if the scored items are not part of the pool.
     """
 
     name: str
@@ -249,7 +249,7 @@ def tables(results: Mapping[str, Any], half: str) -> str:
 
 
 def behind(datasets: Mapping[str, Mapping[str, Any]]) -> str:
-    """Return a sentence about datasets on which gold labels lose to a parent."""
+    """Return a sentence about datasets below the better of the default and logistic regression."""
     gaps = {
         name: max(row["default"][0], row["logistic regression"][0]) - row["fit(gold=)"][0]
         for name, row in datasets.items()

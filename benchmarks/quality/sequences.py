@@ -86,7 +86,7 @@ Method: TypeAlias = Callable[[SequenceSet], tuple[Labels, NDArray[np.float64]]]
 
 
 def majority(s: SequenceSet) -> tuple[Labels, NDArray[np.float64]]:
-    """The class with the most votes; no vote and a tie are class 0. Shares have one vote added a class."""
+    """The class with the most votes; no vote and a tie are class 0. Shares have one vote added per class."""
     counts = np.stack([(s.test.votes == k).sum(axis=1) for k in range(s.n_classes)], axis=1)
     tied = (counts == counts.max(axis=1, keepdims=True)).sum(axis=1) > 1
     shares = (counts + 1) / (counts.sum(axis=1, keepdims=True) + s.n_classes)
