@@ -31,15 +31,15 @@ from flyingsquid.votes.decisions import expected_credit
 Array = NDArray[np.float64]
 Mask = NDArray[np.bool_]
 
-WORTH_HAVING = 0.005
+LEAST_GAIN = 0.005
 """Below this gain the two are equally good for any practical purpose."""
 # Differences that are shown as 0.0 points.
 _EQUAL = 0.0005
 _ALIKE = 0.08
 # No real dataset has shown a gain this large.
-_TOO_GOOD = 0.3
+_IMPLAUSIBLE_GAIN = 0.3
 UNTESTED = "there are too few votes to test whether the sources are independent"
-_TOO_GOOD_DOUBT = "such a gain is more often a sign that good and bad sources are confused"
+_IMPLAUSIBLE_GAIN_DOUBT = "such a gain is more often a sign that good and bad sources are confused"
 PERSISTENT = 0.1
 """Errors with a smaller excess correlation than this hardly change a label."""
 _MOST_NAMED = 5
@@ -269,13 +269,13 @@ def recommend(
     interval : pair of floats, optional
         95% interval of the gain.
     """
-    if gain < WORTH_HAVING:
+    if gain < LEAST_GAIN:
         reason = _reason(accuracies, coverage)
         return Verdict("no better", f"No better than majority vote, because {reason}.", gain, interval)
     claim = f"estimated accuracy is {100 * gain:.1f} points above majority vote"
     if interval is not None:
         claim += f" (95% interval {100 * interval[0]:+.1f} to {100 * interval[1]:+.1f})"
-    found = [*doubts, *([_TOO_GOOD_DOUBT] if gain > _TOO_GOOD else [])]
+    found = [*doubts, *([_IMPLAUSIBLE_GAIN_DOUBT] if gain > _IMPLAUSIBLE_GAIN else [])]
     if not found:
         return Verdict("recommended", f"Recommended: {claim}.", gain, interval)
     text = f"Unproven: {claim}, but {' and '.join(found)}. Compare with some gold labels before use."
@@ -306,9 +306,9 @@ def recommend_by_gold(gain: float, interval: tuple[float, float], n_gold: int) -
         f"on {format_count(n_gold, 'gold label')}, accuracy is {above} (95% interval {100 * low:+.1f} to "
         f"{100 * high:+.1f})"
     )
-    if low > 0 and gain >= WORTH_HAVING:
+    if low > 0 and gain >= LEAST_GAIN:
         return Verdict("recommended", f"Recommended: {found}.", gain, interval)
-    if high < WORTH_HAVING:
+    if high < LEAST_GAIN:
         return Verdict("no better", f"No better than majority vote: {found}.", gain, interval)
     more = "More gold labels are needed to tell which is more accurate."
     return Verdict("unproven", f"Unproven: {found}. {more}", gain, interval)

@@ -280,7 +280,7 @@ _MIN_SCORES, _SCORES_DIFFER, _SCORE_CORRELATION = 10, 0.5, 0.15
 # Pairs of sources that are compared; the fewest votes that differ of a pair, and of all pairs.
 _SCORE_PAIRS, _MIN_PAIR, _MIN_DIFFERENT = 100, 10, 200
 # Added to counts of pairs, so that pairs that do not occur have a logarithm.
-_HALF_A_PAIR = 0.5
+_PSEUDO_COUNT = 0.5
 
 
 @dataclass(frozen=True, slots=True)
@@ -391,7 +391,7 @@ def _misread_signs(codes: NDArray[np.integer]) -> list[Misreading]:
     ratio, offset, z = _SIGNED
 
     def evidence(counts: Array, expected: Array) -> float:
-        lift = np.log((counts + _HALF_A_PAIR) / (expected + _HALF_A_PAIR))
+        lift = np.log((counts + _PSEUDO_COUNT) / (expected + _PSEUDO_COUNT))
         agreement = np.diag(lift)
         odds = agreement[:, None] + agreement - 2 * lift  # log odds ratio of each pair of values
         return float(odds[0, 2] - ratio * max(odds[1, 2], odds[0, 1], 0.0) - offset)
@@ -409,7 +409,7 @@ def _zero_is_missing(codes: NDArray[np.integer], n_classes: int) -> bool:
     ratio, offset, z = _ZERO
 
     def evidence(counts: Array, expected: Array) -> float:
-        seen, by_chance = (_by_agreement(pairs) + _HALF_A_PAIR for pairs in (counts, expected))
+        seen, by_chance = (_by_agreement(pairs) + _PSEUDO_COUNT for pairs in (counts, expected))
         zeros, mixed, same, different = np.log(seen / by_chance)
         return float((same - different) - ratio * max(zeros - mixed, 0.0) - offset)
 
