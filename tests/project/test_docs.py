@@ -50,13 +50,22 @@ def test_code_blocks_run(page, tmp_path, monkeypatch):
         namespace.update(case.globs)
 
 
+def anchors_of(page: Path) -> set[str]:
+    """Return the anchors that GitHub and MyST make from the headings of a page."""
+    text = re.sub(r"^```.*?^```", "", page.read_text("utf-8"), flags=re.DOTALL | re.MULTILINE)
+    headings = re.findall(r"^#+ (.*)$", text, re.MULTILINE)
+    return {re.sub(r"[^\w\- ]", "", heading.lower()).replace(" ", "-") for heading in headings}
+
+
 def test_links_lead_somewhere():
-    dead = [
-        f"{name(page)}: {target}"
-        for page in PAGES
-        for target in re.findall(r"\]\(([^)#\s]+)", page.read_text("utf-8"))
-        if not target.startswith("http") and not (page.parent / target).exists()
-    ]
+    dead = []
+    for page in PAGES:
+        for target, anchor in re.findall(r"\]\(([^)#\s]*)(?:#([^)\s]*))?\)", page.read_text("utf-8")):
+            if target.startswith("http"):
+                continue
+            path = page.parent / target if target else page
+            if not path.exists() or (anchor and anchor not in anchors_of(path)):
+                dead.append(f"{name(page)}: {target}#{anchor}")
     assert not dead
 
 
