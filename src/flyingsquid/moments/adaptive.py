@@ -45,12 +45,14 @@ def agreeing_parts(
     """
     newer, older = np.cumsum(sizes), np.cumsum(hits, axis=0)
     keep = len(sizes)
-    while keep > 1 and not _is_one(newer[:keep], older[:keep], dispersion, tests):
+    while keep > 1 and not _is_homogeneous(newer[:keep], older[:keep], dispersion, tests):
         keep -= 1
     return keep
 
 
-def _is_one(sizes: NDArray[np.float64], hits: NDArray[np.float64], dispersion: float, tests: float) -> bool:
+def _is_homogeneous(
+    sizes: NDArray[np.float64], hits: NDArray[np.float64], dispersion: float, tests: float
+) -> bool:
     """Return whether no split shows a difference, for sums from the newest part on."""
     total, splits = sizes[-1], len(sizes) - 1
     share = hits[-1] / total
