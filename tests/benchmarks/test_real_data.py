@@ -1,4 +1,4 @@
-"""Real vote matrices: nothing crashes, nothing is NaN, and the model is worth having."""
+"""Real vote matrices: no errors, no NaN, and labels that are better than majority vote."""
 
 from __future__ import annotations
 

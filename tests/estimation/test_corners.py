@@ -1,4 +1,4 @@
-"""Rare cases of ``estimation/`` and ``inference/`` that no law reaches by chance: ties, second chunks."""
+"""Rare cases of ``estimation/`` and ``inference/`` that property tests rarely draw: ties, second chunks."""
 
 from __future__ import annotations
 

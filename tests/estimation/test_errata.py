@@ -1,4 +1,4 @@
-"""Misprints of the paper, each shown by listing a small model: what is printed fails, what is used holds."""
+"""Errors in the paper, shown by enumerating small models: the printed formula fails, the used one holds."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""ResolveSigns, both ways of the paper's appendix."""
+"""Both variants of ResolveSigns in the paper's appendix."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The 2020 interface: exact on whole populations, every option means something, bad input is named."""
+"""The 2020 interface: exact on complete populations, effects of every option, and errors about bad input."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Laws of the default estimator and of weighted votes, and what users may expect of them."""
+"""Laws of the default estimator and of weighted votes, and expected results on simulated votes."""
 
 import pickle
 import warnings
