@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 @click.command()
 @click.argument("votes", type=VOTES)
 @click.option("--gold", metavar="COLUMN|FILE",
-              help="Gold labels: a column of VOTES, blank if unknown, or a file with item "
+              help="Gold labels: a column of VOTES, blank where unknown, or a file with item "
                    "identifiers and labels. Sources are scored by them.")
 @model_option
 @method_option

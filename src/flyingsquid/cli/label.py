@@ -69,7 +69,7 @@ _TIE_BREAKS = {
 @click.option("--class-balance", callback=read_balance, metavar="P,Q,...|estimate|uniform",
               help="Probabilities of the classes, as 0.7,0.3 or ham=0.7,spam=0.3.")
 @click.option("--gold", metavar="COLUMN|FILE",
-              help="Gold labels: a column of VOTES, blank if unknown, or a file with item "
+              help="Gold labels: a column of VOTES, blank where unknown, or a file with item "
                    "identifiers and labels. The labels are compared with them.")
 @click.option("--learn-from-gold", is_flag=True, help="Use the gold labels in the fit, too.")
 @click.option("--features", "features_path", type=click.Path(exists=True, dir_okay=False), metavar="FILE.npy",

@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 @click.command()
 @click.argument("votes", type=VOTES)
 @click.option("--gold", metavar="COLUMN|FILE", required=True,
-              help="Gold labels of a random sample: a column of VOTES, blank if unknown, or a file with "
+              help="Gold labels of a random sample: a column of VOTES, blank where unknown, or a file with "
                    "item identifiers and labels.")
 @click.option("--by", metavar="COLUMN",
               help="A column of VOTES with the group of each item, such as a system.")

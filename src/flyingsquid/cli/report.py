@@ -33,7 +33,7 @@ if TYPE_CHECKING:
 @method_option
 @layout_option
 @click.option("--gold", metavar="COLUMN|FILE",
-              help="Gold labels: a column of VOTES, blank if unknown, or a file with item "
+              help="Gold labels: a column of VOTES, blank where unknown, or a file with item "
                    "identifiers and labels. Labels are scored by them.")
 @click.option("--data", "data_path", type=click.Path(exists=True, dir_okay=False), metavar="FILE",
               help="The items themselves, to be shown: csv, tsv, JSON lines, parquet or arrow with one row "

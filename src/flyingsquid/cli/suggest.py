@@ -26,7 +26,7 @@ _GOLD = "gold"
 @click.option("-o", "--output", type=click.Path(dir_okay=False, allow_dash=True),
               help="A csv with the suggested items and an empty column for gold labels.")
 @click.option("--gold", metavar="COLUMN|FILE",
-              help="Gold labels so far: a column of VOTES, blank if unknown, or a file with item "
+              help="Gold labels so far: a column of VOTES, blank where unknown, or a file with item "
                    "identifiers and labels. The fit uses them, and these items are not suggested again.")
 @model_option
 @method_option

@@ -194,7 +194,7 @@ def _by_source(means: Array, n_sources: int, n_classes: int) -> Array:
 
 
 # Share of the information of gold labels on all items that triples of votes have; a conservative guess.
-_SHARE_OF_GOLD = 0.1
+_WORTH = 0.1
 
 
 def by_views(moments: Moments, passes: EMVotes, gold: ManyGold | None) -> tuple[Array, Array]:
@@ -208,7 +208,7 @@ def by_views(moments: Moments, passes: EMVotes, gold: ManyGold | None) -> tuple[
     views = three_views(passes.votes, passes.weights, np.arange(moments.n_sources), known=votes_known)
     if gold is None or votes_known is None:
         return views.tables, views.balance
-    worth = _SHARE_OF_GOLD * float(moments.n_items)
+    worth = _WORTH * float(moments.n_items)
     unseen = gold.classes[:, None] - votes_known.sum(axis=2)[:, :, None]
     counts = np.concatenate([votes_known, np.maximum(unseen, 0.0)], axis=2)
     return pool_tables(views.tables, worth * views.balance, counts), gold.balance(views.balance, worth)

@@ -21,7 +21,7 @@ Kind = Literal["text", "number", "vote"]
 # A column of votes has few distinct values, which are short and repeat.
 _MOST_CLASSES, _LONGEST_CLASS, _LEAST_REPEATS = 50, 40, 3
 # Rows that decide the kind of a column; numbers are checked on all rows when they are read.
-_KIND_ROWS = 20_000
+_SEEN = 20_000
 
 
 @dataclass(frozen=True, eq=False)
@@ -159,7 +159,7 @@ def _read_columns(source: Any) -> dict[str, list[Any]]:
 
 
 def _kind_of(values: list[Any]) -> Kind:
-    step = max(1, len(values) // _KIND_ROWS)
+    step = max(1, len(values) // _SEEN)
     seen = [as_text(value) for value in values[::step]]
     present = [value for value in seen if not is_blank(value)]
     distinct = set(present)
