@@ -35,7 +35,8 @@ LEAST_GAIN = 0.005
 """Below this gain the two are equally good for any practical purpose."""
 # Differences that are shown as 0.0 points.
 _EQUAL = 0.0005
-_ALIKE = 0.08
+# Wording of "no better": the range of accuracies that counts as equal, and votes per item that count as few.
+_SIMILAR_RANGE, _FEW_VOTES = 0.08, 1.5
 # No real dataset has shown a gain this large.
 _IMPLAUSIBLE_GAIN = 0.3
 UNTESTED = "there are too few votes to test whether the sources are independent"
@@ -336,9 +337,9 @@ def _reason(accuracies: Array, coverage: Array) -> str:
     if len(voting) < FEWEST_SOURCES:
         few = "one source" if len(voting) == 1 else "two sources"
         return f"the votes of {few} do not determine accuracies"
-    if coverage.sum() < 1.5:
-        return f"an item has {coverage.sum():.1f} votes on average, so there is little to weigh"
-    if np.ptp(voting) < _ALIKE:
+    if coverage.sum() < _FEW_VOTES:
+        return f"an item has {coverage.sum():.1f} votes on average, so weights of sources rarely matter"
+    if np.ptp(voting) < _SIMILAR_RANGE:
         low, high = voting.min(), voting.max()
         return f"the sources are about equally good ({low:.0%} to {high:.0%})"
     return "the weights of the sources rarely change which class wins"

@@ -14,6 +14,7 @@ from flyingsquid.moments import Moments
 from flyingsquid.votes import as_votes
 
 __all__ = ["LearnedGraph", "graph_from", "learn_structure"]
+# Probability of a false edge among all pairs. At 0.01, recall rises by a point (docs/design/0006-structure.md).
 SIGNIFICANCE = 0.001
 
 
