@@ -1,4 +1,4 @@
-"""Ten simple rules over comments, as plain functions: what every contender of bench_apply.py is given."""
+"""Ten simple rules for comments, as plain functions, which bench_apply.py runs with every package."""
 
 from __future__ import annotations
 

@@ -2,7 +2,7 @@
 
 The same ten rules over the same comments, a round at a time, in one run; the votes are compared, not only the
 seconds. Snorkel runs in its own environment (``make peers``). Ratios are Snorkel's seconds by ours: 3 means
-three times as fast. ``--quick`` is a smoke run on few rows, whose numbers mean nothing.
+three times as fast. ``--quick`` is a smoke run on few rows, whose numbers are not meaningful.
 """
 
 from __future__ import annotations
@@ -92,7 +92,7 @@ POLARS = {
 
 
 def contenders(columns: dict[str, list[Any]]) -> dict[str, Callable[[], fs.Votes]]:
-    """Ours, by what the data is held in."""
+    """Return calls of fs.apply by type of the data."""
     names = list(columns)
     records = [dict(zip(names, row, strict=True)) for row in zip(*columns.values(), strict=True)]
     by_row = [fs.labeling_function(rule) for rule in RULES]

@@ -1,4 +1,4 @@
-"""Claim: an engine costs a fixed price a round, and its counts are those of NumPy.
+"""Claim: an engine has a fixed cost per round, and its counts are those of NumPy.
 
 Counting and labeling the same votes in one process with NumPy, on a Dask cluster of two processes and on
 Spark with two threads, all on this machine and with the votes already in the memory of the engine. Ratios are
@@ -113,7 +113,7 @@ def main() -> None:
     parser.add_argument("--save", action="store_true")
     parser.add_argument("--quick", action="store_true")
     arguments = parser.parse_args()
-    # Spark 4 says of every function over Arrow that it does not know pandas 3.
+    # Spark 4 warns for every function over Arrow that it was not tested with pandas 3.
     warnings.filterwarnings("ignore", "PySpark does not yet fully support pandas", FutureWarning)
     sizes, repeats = ([20_000], 1) if arguments.quick else ([10_000, 1_000_000, 4_000_000], 5)
     rows = [row for n in sizes for row in measure(n, repeats)]

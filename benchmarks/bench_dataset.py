@@ -104,12 +104,12 @@ def main() -> None:
     given = parser.parse_args()
     console = Console()
     found = measure(2_000_000 if given.quick else 100_000_000)
-    table = Table("what", "times a scan", "quartiles", "goal", "rows a second", box=None)
+    table = Table("what", "times a scan", "quartiles", "goal", "rows per second", box=None)
     for name, numbers in found["compared_with_a_scan"].items():
         speed = found["rows"] / numbers["seconds"]
         spread = f"{numbers['low']:.2f} to {numbers['high']:.2f}"
         table.add_row(name, f"{numbers['ratio']:.2f}", spread, f"{numbers['goal']:g}", f"{speed:,.0f}")
-    console.print(f"{found['rows']:,} rows x 10, scan {found['scan_rows_a_second']:,} rows a second")
+    console.print(f"{found['rows']:,} rows x 10, scan {found['scan_rows_a_second']:,} rows per second")
     console.print(table)
     console.print(f"peak memory of the process {found['peak_megabytes']:,} MB; {machine()['processor']}")
     if given.save:

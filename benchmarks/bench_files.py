@@ -55,7 +55,7 @@ def copy(path: Path) -> None:
 
 
 def label(path: Path) -> None:
-    """All that ``flyingsquid label`` does with files, with a made-up model."""
+    """Read and write files as ``flyingsquid label`` does, with fixed labels instead of a model."""
     file = open_votes(path)
     for chunk in file:
         chunk.votes.codes.sum()

@@ -2,7 +2,7 @@
 as long as pyarrow takes to read and re-write the same file.
 
 Both run as processes of their own, alternating; the time of a process includes its start. Peak memory is that
-of the process, by the system's account. ``--quick``: 2e5 rows, one round, nothing saved.
+of the process that the operating system reports. ``--quick``: 2e5 rows, one round, nothing saved.
 """
 
 from __future__ import annotations

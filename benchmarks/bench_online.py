@@ -1,4 +1,4 @@
-"""Claim: a stream costs a few times what NumPy needs for its pair counts, whatever its length.
+"""Claim: a stream costs a few times what NumPy needs for its pair counts, regardless of its length.
 
 Baselines, in the same run, a round at a time, for 10 binary sources: for chunks of 1,000 the Gram matrix of
 the one-hot votes plus a majority vote; for single items a loop of ``M += np.outer(x, x); x @ w``. Memory is

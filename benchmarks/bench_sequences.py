@@ -1,4 +1,4 @@
-"""Claim: labels that know their neighbors cost a few times what labels of single rows cost, linear in T.
+"""Claim: labels that use neighboring rows cost a few times what labels of single rows cost, linear in T.
 
 The baseline is ``LabelModel``: fit and predict_proba of the same rows, measured in the same run, a round at a
 time. Run with ``python -m benchmarks.bench_sequences``; ``--save`` writes the results file.

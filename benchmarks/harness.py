@@ -1,4 +1,4 @@
-"""Alternating repeats of two or more contenders, and where the results go."""
+"""Alternating measurements of two or more methods, and files of results."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ PACKAGES = ("flyingsquid", "numpy", "scipy", "scikit-learn")
 
 
 def rest() -> None:
-    """Wait until the threads of whoever ran before are asleep: those of BLAS go on turning for a while."""
+    """Wait until the threads of earlier calls are idle; those of BLAS stay busy for a while."""
     time.sleep(_REST)
 
 

@@ -1,7 +1,7 @@
 """Fill the generated tables of the documentation: ``python -m docs.api_reference``.
 
 These are the tables of public names and members in the API reference, of namespaces on the versioning page
-and of modules on the architecture page. They come from docs/reference/public_names.toml and from docstrings,
+and of modules on a page of their own. They come from docs/reference/public_names.toml and from docstrings,
 so that the pages can be read in the repository. Sphinx replaces the tables of the API reference by the
 documentation of every name (docs/conf.py).
 """
@@ -16,7 +16,7 @@ from typing import Any
 
 from docs.conf import DOCS, PUBLIC, ROOT, describe_namespaces, resolve
 
-PAGES = (DOCS / "reference" / "api.md", DOCS / "versioning.md", DOCS / "design" / "architecture.md")
+PAGES = (DOCS / "reference" / "api.md", DOCS / "versioning.md", DOCS / "reference" / "modules.md")
 SOURCE = ROOT / "src" / "flyingsquid"
 LONGEST = 60  # parameters of a function in a table, in characters
 REGION = re.compile(r"(<!-- names: (.*?) -->\n)(.*?)(<!-- end of names -->)", re.DOTALL)
@@ -47,7 +47,7 @@ def _modules() -> str:
             summary, *_ = (ast.get_docstring(ast.parse(path.read_text("utf-8"))) or "").splitlines()
             link = f"[`{path.name}`](../../{path.relative_to(ROOT).as_posix()})"
             packages.setdefault(path.parent, []).append(f"| {link} | {_plain(summary)} |")
-    heads = {path: f"**`{path.relative_to(SOURCE.parent).as_posix()}/`**" for path in packages}
+    heads = {path: f"## `{path.relative_to(SOURCE.parent).as_posix()}/`" for path in packages}
     return "\n\n".join(
         "\n".join([heads[path], "", "| module | content |", "|---|---|", *rows])
         for path, rows in packages.items()

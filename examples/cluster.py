@@ -1,7 +1,7 @@
-"""Votes on a Dask cluster of two processes: fit, labels written where the votes are, read back.
+"""Fit and label votes on a Dask cluster of two processes, and write the labels on the cluster.
 
-Look at "same counts": the cluster counts the same integers as one machine, so the labels are the same too.
-Needs ``pip install 'flyingsquid[dask]'``. With Spark only the frame changes: docs/guides/clusters.md.
+The output contains "same counts: True": the cluster counts the same integers as one machine, so the labels
+are the same. Needs ``pip install 'flyingsquid[dask]'``. For Spark see docs/guides/clusters.md.
 """
 
 from __future__ import annotations
@@ -30,14 +30,14 @@ def main(n_items: int = 200_000) -> dict[str, float]:
     with (
         LocalCluster(n_workers=2, threads_per_worker=1, **options) as cluster,
         Client(cluster),
-        tempfile.TemporaryDirectory() as folder,
+        tempfile.TemporaryDirectory() as directory,
     ):
         there = distributed.votes(frame, keep=["id"])
         model = fs.LabelModel().fit(there)
         print(f"same counts: {model.moments_ == fs.Moments.of(votes)}")
         print(f"fitted by {model.method_}: {model.reason_}")
-        model.predict_proba(there).to_parquet(Path(folder) / "labels")
-        labels = pd.read_parquet(Path(folder) / "labels").set_index("id").loc[np.arange(n_items)]
+        model.predict_proba(there).to_parquet(Path(directory) / "labels")
+        labels = pd.read_parquet(Path(directory) / "labels").set_index("id").loc[np.arange(n_items)]
     right = float(((labels["p_1"] > 0.5).to_numpy() == sample.y).mean())
     print(f"{n_items:,} labels written by two processes, {right:.1%} right")
     return {"labels": right, "majority vote": fs.MajorityVote().fit(votes).score(votes, sample.y)}

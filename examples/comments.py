@@ -1,4 +1,4 @@
-"""Made-up comments, some of them spam, and the rules that somebody wrote for them."""
+"""Simulated comments, some of them spam, and labeling functions for them, shared by other examples."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ OTHER_WORDS = ["this", "the", "my", "so", "video", "and", "please", "best", "eve
 
 
 def draw_comments(n: int, rng: np.random.Generator) -> tuple[list[str], np.ndarray]:
-    """``n`` comments and whether they are spam, which no rule gets to see."""
+    """Return ``n`` comments, and whether each is spam. The labeling functions do not use the latter."""
     y = rng.integers(0, 2, n)
     texts = []
     for label in y:
@@ -25,7 +25,7 @@ def draw_comments(n: int, rng: np.random.Generator) -> tuple[list[str], np.ndarr
     return texts, y
 
 
-# One rule a line: what it looks for, and what it then says. None of them knows all words.
+# For each rule, the word that it looks for and the class that it votes for. No rule covers all words.
 RULES = {
     "subscribe": ("subscribe", SPAM),
     "link": ("http", SPAM),
@@ -34,11 +34,11 @@ RULES = {
     "song": ("song", HAM),
     "love": ("love", HAM),
     "voice": ("voice", HAM),
-    "please": ("please", SPAM),  # a bad rule: everybody says please
+    "please": ("please", SPAM),  # a bad rule: "please" occurs in both classes
 }
 
 
 def apply_rules(texts: list[str]) -> fs.Votes:
-    """The votes of all rules, shape (n, m)."""
+    """Return the votes of all rules, shape (n, m)."""
     lfs = [keywords(word, label, whole_words=False, name=name) for name, (word, label) in RULES.items()]
     return fs.apply(lfs, texts, classes=(HAM, SPAM))

@@ -1,8 +1,8 @@
-"""Train a classifier on a stream that drifts, in a single pass: no frame is stored, no label is bought.
+"""Train a classifier in one pass over a stream that drifts, without storing frames and without gold labels.
 
 Every chunk of frames comes with features and the votes of five detectors. The online label model turns the
-votes into probabilities, and scikit-learn's SGDClassifier learns from them at once. Halfway, two detectors
-break and another one is repaired. Run ``python examples/drift.py``.
+votes into probabilities, and scikit-learn's SGDClassifier learns from them at once. Halfway through, two
+detectors break and another one is repaired. Run ``python examples/drift.py``.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ BEFORE, AFTER = [0.9, 0.88, 0.6, 0.65, 0.7], [0.4, 0.45, 0.9, 0.65, 0.7]
 
 
 def frames(y: np.ndarray, rng: np.random.Generator) -> np.ndarray:
-    """Features of frames, shape (n, FEATURES): what is in them shifts some of the numbers."""
+    """Draw features of frames, shape (n, FEATURES); their means depend on the class."""
     direction = np.linspace(-1, 1, FEATURES)
     return rng.normal(size=(len(y), FEATURES)) + 0.8 * np.where(y == 1, 1, -1)[:, None] * direction
 
@@ -27,7 +27,7 @@ def frames(y: np.ndarray, rng: np.random.Generator) -> np.ndarray:
 def train(
     label: Callable[..., np.ndarray], stream: fs.datasets.Simulation, features: np.ndarray
 ) -> tuple[float, float]:
-    """One pass: label a chunk, test on it, learn from it. Accuracy of labels, and of the classifier."""
+    """Label each chunk, test on it, then train on it; return accuracies of labels and of the classifier."""
     end_model = SGDClassifier(loss="log_loss", learning_rate="constant", eta0=0.002, random_state=0)
     right_labels, right_answers, seen = 0, 0, 0
     for start in range(0, FRAMES, CHUNK):
@@ -38,7 +38,7 @@ def train(
             right_answers += int((end_model.predict(x) == y).sum())
             right_labels += int((hard == y).sum())
             seen += len(y)
-        # Every frame twice, as either class, weighed by its probability: soft labels for a hard learner.
+        # SGDClassifier takes hard labels, so each frame is passed once per class, weighted by probability.
         end_model.partial_fit(
             np.concatenate([x, x]),
             np.repeat([0, 1], len(p)),
@@ -49,7 +49,7 @@ def train(
 
 
 def main() -> dict[str, tuple[float, float]]:
-    """Compare three ways to label the stream."""
+    """Compare three label models on the stream."""
     rng = np.random.default_rng(0)
     stream = fs.datasets.simulate_drift(FRAMES, BEFORE, AFTER, kind="sudden", coverage=0.8, random_state=rng)
     features = frames(stream.y, rng)

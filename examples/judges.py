@@ -1,6 +1,6 @@
-"""Five judges read comments: one refuses, one fails, one talks about something else. They become labels.
+"""Label comments with five simulated judges, of which some refuse, fail or do not answer the question.
 
-Nothing here needs a network, because a judge is any function. Put a model's client in place of ``complete``.
+No network is needed, because a judge can be any function. To ask a real model, replace ``complete``.
 """
 
 from __future__ import annotations
@@ -45,7 +45,7 @@ def complete(model: str, prompt: str, attempt: random.Random) -> str:
 
 
 def panel(asked: list[str]) -> list[Judge]:
-    """One judge a model; ``asked`` gets the name of a judge for every call."""
+    """Return one judge per model. The name of the judge is appended to ``asked`` in every call."""
 
     def judge(model: str) -> Judge:
         luck = random.Random(model)

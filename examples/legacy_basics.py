@@ -1,4 +1,4 @@
-"""The 2020 code's first steps, unchanged but for the import line.
+"""First steps with the 2020 code, unchanged except for the import line.
 
 In 2020 it was ``from flyingsquid.label_model import LabelModel``.
 """
@@ -11,7 +11,7 @@ from flyingsquid.legacy import LabelModel
 
 
 def draw_votes(n: int, accuracies: list[float], abstain_rates: list[float], seed: int) -> tuple[Any, Any]:
-    """Votes of -1, 0 (abstain) and +1, shape (n, m), and the truth, shape (n,)."""
+    """Draw votes of -1, 0 (abstain) and +1, shape (n, m), and the truth, shape (n,)."""
     rng = np.random.default_rng(seed)
     Y = rng.choice([-1, 1], n)
     right = rng.random((n, len(accuracies))) < accuracies

@@ -1,4 +1,4 @@
-"""The 2020 code's loss in a training loop, unchanged but for the import line.
+"""The 2020 code's loss in a training loop, unchanged except for the import line.
 
 In 2020 it was ``from flyingsquid.pytorch_loss import FSLoss``.
 """
@@ -12,7 +12,7 @@ from flyingsquid.legacy import FSLoss
 
 
 def draw_items(n: int, accuracies: list[float], seed: int) -> tuple[Any, Any, Any]:
-    """Features (n, 2), votes (n, m) and truths (n,)."""
+    """Draw features (n, 2), votes (n, m) and truths (n,)."""
     rng = np.random.default_rng(seed)
     Y = rng.choice([-1, 1], n)
     X = rng.normal(0, 1, (n, 2)) + Y[:, None] * [1.0, 0.5]

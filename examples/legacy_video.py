@@ -1,4 +1,4 @@
-"""Three frames in a row with the 2020 code, unchanged but for the import line.
+"""Three frames in a row with the 2020 code, unchanged except for the import line.
 
 In 2020 it was ``from flyingsquid.label_model import LabelModel``.
 """
@@ -11,7 +11,7 @@ from flyingsquid.legacy import LabelModel
 
 
 def draw_video(n_frames: int, accuracies: list[float], seed: int) -> tuple[Any, Any]:
-    """Votes on frames, shape (n_frames, m), and truths that stay as they are nine times of ten."""
+    """Draw votes on frames, shape (n_frames, m), and truths that change after one frame in ten."""
     rng = np.random.default_rng(seed)
     changes = np.where(rng.random(n_frames) < 0.1, -1, 1)
     Y = np.cumprod(changes)

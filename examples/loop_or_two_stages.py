@@ -1,7 +1,8 @@
-"""Sources learned while the model trains, or before it: what one pass costs in quality.
+"""Compare estimating the sources during training with estimating them before.
 
-Two stages count all votes first, and label every batch by the same parameters. In the loop the first batches
-are labeled by few counts. After one epoch both hold the same counts, to the last integer.
+With two stages, all votes are counted first, and every batch is labeled with the same parameters. In the
+loop, the first batches are labeled with parameters from few votes. After one epoch, both have the same
+counts.
 """
 
 from __future__ import annotations

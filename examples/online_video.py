@@ -1,8 +1,8 @@
-"""One pass over video frames whose detectors drift, labels made on the fly.
+"""Train a network in one pass over video frames whose detectors drift, and label the frames in the same pass.
 
-Frames are 16 x 16 pixels; in half of them a square moves. Five detectors say whether it is there. Half-way
-the light changes, and the two best detectors become the worst. A small CNN trains on every frame once, on
-labels by a window of the latest frames, by all frames so far, by majority vote, and by gold.
+Frames are 16 x 16 pixels; in half of them a square moves. Five detectors vote on whether it is there.
+Halfway through, the light changes, and the two best detectors become the worst. A small CNN trains on every
+frame once, on labels by a window of the latest frames, by all frames so far, by majority vote, and by gold.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
-"""Ten labeling functions over comments: from texts to labels, how good they are, and a report to open.
+"""Label comments with ten labeling functions, compare with majority vote, and write a report.
 
-The comments are those of the YouTube spam set if FLYINGSQUID_DATA names a directory that has it
-(``youtube/texts.jsonl.gz`` and ``youtube/youtube.npz``), and made up otherwise.
+The comments are those of the YouTube spam dataset if FLYINGSQUID_DATA names a directory that has it
+(``youtube/texts.jsonl.gz`` and ``youtube/youtube.npz``), and simulated otherwise.
 """
 
 from __future__ import annotations
@@ -24,19 +24,19 @@ HAM, SPAM = 0, 1
 
 @fs.labeling_function
 def link(x: Any) -> int | None:
-    """Spam leads elsewhere."""
+    """Spam contains links."""
     return SPAM if re.search(r"https?:|www\.|\.com\b|href=", x.text) else None
 
 
 @fs.labeling_function
 def short(x: Any) -> int | None:
-    """People who like a song have little to say about it."""
+    """Praise is usually short."""
     return HAM if len(x.text.split()) < 7 else None
 
 
 @fs.labeling_function
 def long(x: Any) -> int | None:
-    """Somebody who wants something explains why."""
+    """Advertisements are longer than praise."""
     return SPAM if len(x.text.split()) > 40 else None
 
 
@@ -78,21 +78,21 @@ def main(n_items: int, report: Path | None = None) -> dict[str, float]:
 
 
 def load(n_items: int) -> tuple[list[dict[str, str]], np.ndarray]:
-    """Comments and whether they are spam, which no function gets to see."""
-    folder = Path(os.environ.get("FLYINGSQUID_DATA", "")) / "youtube"
-    if not (folder / "texts.jsonl.gz").is_file():
+    """Return comments, and whether each is spam, which is used only for scoring."""
+    directory = Path(os.environ.get("FLYINGSQUID_DATA", "")) / "youtube"
+    if not (directory / "texts.jsonl.gz").is_file():
         made = fs.datasets.simulate_comments(n_items, random_state=0)
         return [{"text": text} for text in made.texts], made.y
-    with gzip.open(folder / "texts.jsonl.gz", "rt", encoding="utf-8") as file:
-        comments = [json.loads(line) for line in file]  # each with its text, split and place in the split
-    with np.load(folder / "youtube.npz") as gold:
+    with gzip.open(directory / "texts.jsonl.gz", "rt", encoding="utf-8") as file:
+        comments = [json.loads(line) for line in file]  # text, split and position in the split
+    with np.load(directory / "youtube.npz") as gold:
         y = np.array([gold[f"Y_{comment['split']}"][comment["i"]] for comment in comments])
     return comments, y
 
 
 if __name__ == "__main__":
     parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--items", type=int, default=2_000, help="how many comments to make up")
+    parser.add_argument("--items", type=int, default=2_000, help="number of comments to simulate")
     parser.add_argument("--report", type=Path, default=Path("spam.html"), help="where to write the report")
     given = parser.parse_args()
     main(given.items, given.report)

@@ -1,4 +1,4 @@
-"""Rules label comments, and a linear model of n-grams learns from the labels what the rules do not know."""
+"""Label comments with rules, and train a linear model of n-grams on the labels. It also uses other words."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ def main(n_items: int) -> dict[str, float]:
     def ngrams() -> Pipeline:
         return make_pipeline(TfidfVectorizer(ngram_range=(1, 2)), LogisticRegression())
 
-    label_model = fs.LabelModel(method="covariance")  # rules that say one thing only are not symmetric
+    label_model = fs.LabelModel(method="covariance")  # supports rules that vote for one class only
     weak = fs.WeaklySupervisedClassifier(ngrams(), label_model).fit(texts, votes)
     majority = fs.WeaklySupervisedClassifier(ngrams(), fs.MajorityVote()).fit(texts, votes)
     gold = ngrams().fit(texts, y)

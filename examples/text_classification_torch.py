@@ -1,4 +1,4 @@
-"""The same comments and rules in a PyTorch training loop: the loss learns the rules as the model trains."""
+"""The same comments and rules in a PyTorch training loop: the loss estimates the accuracies of the rules."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ def main(n_items: int) -> dict[str, float]:
     loss_fn = LabelModelLoss(len(RULES), method="covariance")
     optimizer = torch.optim.Adam(model.parameters(), 0.02)
     for epoch in range(4):
-        # What was learned in the first epoch is all there is to learn of the rules.
+        # The first epoch contains all votes; counting them again would make intervals too narrow.
         loss_fn.train(epoch == 0)
         for rows in torch.randperm(len(X)).split(64):
             optimizer.zero_grad()

@@ -35,7 +35,7 @@ CIRCULAR = ("weather", "weather5")  # their gold is made of these votes
 
 
 class Ours(NamedTuple):
-    """Options of LabelModel, and the sets that they are for."""
+    """Options of LabelModel, and the numbers of classes that they support."""
 
     options: dict[str, Any]
     two_classes: bool = True
@@ -60,7 +60,7 @@ OURS: dict[str, Ours] = {
 
 
 def ours_for(real: RealSet, names: Sequence[str]) -> list[str]:
-    """The methods that a set of so many classes can be given."""
+    """Return the methods that support this number of classes."""
     return [n for n in names if (OURS[n].two_classes if real.n_classes == 2 else OURS[n].many_classes)]
 
 
@@ -79,7 +79,7 @@ def label(options: Mapping[str, Any], pool: Pool) -> tuple[NDArray[np.float64], 
 
 
 def measure_ours(name: str, pool: Pool) -> dict[str, Any]:
-    """Scores of one of our methods, or the reason why it refused."""
+    """Return the scores of a method of this package, or the error that it raised."""
     try:
         posterior, seconds = label(OURS[name].options, pool)
     except fs.exceptions.NotIdentifiableError as error:
@@ -88,7 +88,7 @@ def measure_ours(name: str, pool: Pool) -> dict[str, Any]:
 
 
 def measure_peer(pool: Pool, given: Answer) -> dict[str, Any]:
-    """Scores of a peer's answer, or the reason why there is none."""
+    """Return the scores of another label model, or the reason why there are none."""
     if given.posterior is None:
         return {"refused": given.failed}
     return _scores(pool, given.posterior, given.seconds)
@@ -179,7 +179,7 @@ def _protocol(sets: list[dict[str, Any]], peers: Sequence[str]) -> dict[str, Any
 
 
 def _warm_up(methods: Sequence[str]) -> None:
-    """A first fit of each method, so that no set pays for imports."""
+    """Fit each method once, so that the times of datasets do not include imports."""
     for n_classes in (2, 3):
         y = np.arange(300) % n_classes
         votes = np.stack([np.where(np.arange(300) % (i + 5) == 0, 0, y) for i in range(5)], axis=1).astype(

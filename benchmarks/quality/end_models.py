@@ -1,4 +1,4 @@
-"""Claim: an end model trained on our labels comes close to one trained on gold. The table says how close.
+"""Claim: an end model trained on our labels comes close to one trained on gold. The table shows how close.
 
 Run ``python -m benchmarks.quality.end_models``; ``--save`` writes the results file and the page. Reads the
 directory named by FLYINGSQUID_DATA. Both datasets are of the design half (docs/quality/halves.md). Snorkel's
@@ -117,7 +117,7 @@ def _dense(X: Any) -> NDArray[np.float64]:
 
 
 def measure(data: Data) -> dict[str, Any]:
-    """For each way to train: accuracy and F1, mean and deviation over seeds, and of the labels themselves."""
+    """Return mean and deviation of accuracy and F1 for each kind of labels, and scores of the labels."""
     train = fs.Votes.from_classes(data.votes["train"], classes=(0, 1))
     test = fs.Votes.from_classes(data.votes["test"], classes=(0, 1))
     rows: dict[str, Any] = {

@@ -1,4 +1,4 @@
-"""Learning curves of ``fit(votes, gold=...)``: what 20 to 200 gold labels are worth on real votes.
+"""Learning curves of ``fit(votes, gold=...)``: the effect of 20 to 200 gold labels on real votes.
 
     python -m benchmarks.quality.gold                      # print the tables
     python -m benchmarks.quality.gold --draws 2            # faster
@@ -32,13 +32,13 @@ ROOT = Path(__file__).parents[2]
 NAMES = {"design": "gold", "frozen": "gold_frozen"}
 PAGE = ROOT / "docs" / "quality" / "gold.md"
 SIZES, DRAWS = (20, 50, 100, 200), 20
-# A dataset takes part if so many items with gold labels are left to be scored.
+# A dataset takes part if this many items with gold labels are left to be scored.
 _FEWEST_SCORED = 50
 # Dawid-Skene fits all votes again for every draw, so it gets fewer draws.
 _EM_DRAWS = 4
-# Snorkel takes minutes on some datasets, so it gets one draw of so many labels, and so many CPU seconds.
+# Snorkel takes minutes on some datasets, so it gets one draw of this many labels, and this many CPU seconds.
 _SNORKEL_SIZE, _SNORKEL_LIMIT = 100, 60
-# So many items of a test split are enough to score.
+# Maximum number of items of a test split that are scored.
 _MOST_SCORED = 4_000
 _STRENGTHS = (0.001, 0.01, 0.1, 1.0, 10.0)
 METHODS = ("fit(gold=)", "default", "logistic regression", "Snorkel", "Dawid-Skene", "stack")
@@ -50,7 +50,7 @@ Codes = NDArray[np.int8]
 class Pool:
     """Votes and true classes to draw gold labels from, and those to score; -1 if unknown.
 
-    ``is_split`` tells whether the scored items are others than those of the pool.
+    ``is_split`` is True if the scored items are not part of the pool.
     """
 
     name: str
@@ -249,7 +249,7 @@ def tables(results: Mapping[str, Any], half: str) -> str:
 
 
 def behind(datasets: Mapping[str, Mapping[str, Any]]) -> str:
-    """Return a sentence about datasets on which gold labels lose to a parent."""
+    """Return a sentence about datasets below the better of the default and logistic regression."""
     gaps = {
         name: max(row["default"][0], row["logistic regression"][0]) - row["fit(gold=)"][0]
         for name, row in datasets.items()

@@ -56,7 +56,7 @@ NAMES = {"design": "honesty", "frozen": "honesty_frozen"}
 PAGE = ROOT / "docs" / "quality" / "honesty.md"
 Array = NDArray[np.float64]
 Codes = NDArray[np.int8]
-# Sources count if so many of their votes are on items with gold labels.
+# Sources count if at least this many of their votes are on items with gold labels.
 FEWEST_VOTES = 30
 # Coverage and mean width to be reached for each kind of sources.
 GOALS = {"rules and detectors": (0.80, 0.50), "judges": (0.80, 0.50), "crowds": (0.92, 0.35)}
@@ -395,8 +395,9 @@ def _half_tables(results: Mapping[str, Any], half: str) -> str:
     if without:
         lines += [
             "",
-            "Left out: the constants of the intervals were chosen again without the dataset that is scored, "
-            f"from {len(GRID)} candidates.",
+            "In the columns *left out*, the constants of the intervals were chosen again without the dataset "
+            f"that is scored, from {len(GRID)} candidates. *Not shown*: sources whose accuracy is not "
+            "determined.",
         ]
     columns = ["dataset", "sources", "coverage", "width", "bias", "from counts", "balance error"]
     columns += ["in interval", "calibration error", "verdict", "estimated gain", "realized gain"]
@@ -432,7 +433,8 @@ def _verdicts(datasets: Mapping[str, Mapping[str, Any]]) -> str:
     balance = np.mean([row["balance_covered"] for row in datasets.values()])
     return (
         f"Correlation between estimated and realized gain: {np.corrcoef(claimed, realized)[0, 1]:.2f}. "
-        f"Recommended with a loss of more than half a point: {', '.join(lost) or 'none'}. "
+        'Datasets with the verdict "recommended" that lose more than half a point: '
+        f"{', '.join(lost) or 'none'}. "
         f"The interval of the class balance contains the truth on {balance:.0%} of the datasets."
     )
 

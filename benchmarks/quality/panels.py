@@ -226,9 +226,10 @@ def render(results: dict[str, Any]) -> str:
         "",
         "## Judges that share a bias: LLMBar",
         "",
-        "280 pairs of three subsets, 65 judges, 58 of them asked in both orders. In the adversarial subsets "
-        "the wrong answer was chosen to look better. Accuracy in percent, ties count one half. Rules and "
-        "constants were chosen on this panel.",
+        "LLMBar has 280 pairs of answers in three subsets, and 65 judges, 58 of them asked in both orders. "
+        "In the adversarial subsets the wrong answer was chosen to look better. The table shows accuracy in "
+        "percent; ties count one half. *No structure* treats every order as a separate source, *orders "
+        "declared* combines the orders of each judge. Rules and constants were chosen on this panel.",
         "",
         "| items | majority vote | no structure | verdict | orders declared | verdict | fitted on all |",
         "| --- | ---: | ---: | --- | ---: | --- | ---: |",
@@ -243,16 +244,21 @@ def render(results: dict[str, Any]) -> str:
         "| --- | ---: | ---: | ---: | ---: |",
         *_verdicts(bar["random"]),
         "",
-        f"With random gold labels, accuracy on the other items, mean and the middle 80% of {DRAWS} draws:",
+        "Accuracy on the other items if some random items have gold labels: the mean, and the middle 80% of "
+        f"{DRAWS} draws.",
         "",
         "| gold labels | no structure | orders declared |",
         "| ---: | ---: | ---: |",
         *_gold_rows(bar["gold"]),
         "",
-        f"With the ten items that `fs.suggest_items` lists: {_percent(bar['suggested'])}. With one trusted "
-        f"judge (GPT-4/Vanilla): {_percent(bar['trusted'])}. If judges of one model share their weight: "
-        f"{_percent(bar['families'])}. The votes have {bar['rank']} large factors. {bar['bound']['held']} of "
-        f"{bar['bound']['judges']} judges do not exceed the accuracy bound given by their self-agreement.",
+        "| variant | accuracy |",
+        "| --- | ---: |",
+        f"| gold labels of the ten items that `fs.suggest_items` lists | {_percent(bar['suggested'])} |",
+        f"| one trusted judge, GPT-4/Vanilla | {_percent(bar['trusted'])} |",
+        f"| judges of one model share their weight | {_percent(bar['families'])} |",
+        "",
+        f"The votes have {bar['rank']} large factors. The accuracy of {bar['bound']['held']} of "
+        f"{bar['bound']['judges']} judges is within the bound given by their self-agreement.",
         "",
         "## Judges without a shared bias",
         "",

@@ -42,7 +42,7 @@ BEFORE = {  # methods as the recorded commit names them
     "triplet_mean": {"method": "triplet_mean"},
     "learned graph": {"method": "covariance", "graph": "learn"},
 }
-# Beyond so many sources a graph is not learned: it takes minutes.
+# For more sources a graph is not learned, because it takes minutes.
 _MOST_LEARNED = 60
 _DESIGN = (
     "breast_cancer", "census", "imdb", "spouse", "youtube", "crowd_adult", "crowd_cf", "crowd_labelme",
@@ -372,13 +372,25 @@ HEADER = (
 )  # fmt: skip
 
 
+DESCRIPTIONS = {
+    "clean": "simulated independent sources; in half of the cases they abstain more often on one class",
+    "copies": "simulated sources; groups of them repeat each other's votes or abstentions",
+    "shared difficulty": "simulated sources that all err more often on the same hard items",
+    "more than two classes": "simulated sources, three or five classes; a quarter with partial copies",
+    "real datasets": "the design half, fitted on the train split and scored on the test split",
+    "derived from real datasets": "the design half cut to few items, few sources or another class balance",
+    "weak classifiers on real features": "small classifiers, trained on 10 to 40 labels and few features",
+}
+
+
 def page(found: Mapping[str, Mapping[str, Mapping[str, Any]]], commit: str) -> str:
     lines = [
         "# Regret of the default on simulated and real votes",
         "",
-        "Regret is the difference between a method and the best method of a fixed list on the same votes,",
-        "in points of accuracy and in nats of log loss. If it is negative, the method is better than all of",
-        f"them. The list was recorded at commit {commit}: majority vote, {', '.join(BEFORE)}.",
+        "Nobody knows beforehand which method is best for their votes. Regret measures the price of always",
+        "using the default: the difference between a method and the best method of a fixed list on the same",
+        "votes, in points of accuracy and in nats of log loss. If it is negative, the method is better than",
+        f"all of them. The list was recorded at commit {commit}: majority vote, {', '.join(BEFORE)}.",
         "Their names are those of that commit: `consensus` is now called `weighted`, `triplet_mean` is",
         "`triplet`, and `anchored` is part of the default. A method that raises an error counts as majority",
         "vote. Ties and items without votes get the expected score of a random choice. Real datasets are",
@@ -386,6 +398,13 @@ def page(found: Mapping[str, Mapping[str, Mapping[str, Any]]], commit: str) -> s
         "",
         "Written by `python -m benchmarks.quality.regret --save` "
         "([script](../../benchmarks/quality/regret.py), [results](../../benchmarks/results/regret.json)).",
+        "",
+        "| votes | description |",
+        "| --- | --- |",
+        *(f"| {group} | {description} |" for group, description in DESCRIPTIONS.items()),
+        "",
+        "n is the number of items, m that of sources, K that of classes. *Bayes* labels with the true",
+        "parameters of the simulation.",
         "",
     ]
     for group, cases in found.items():

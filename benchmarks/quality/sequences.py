@@ -1,9 +1,9 @@
 """Claim: on real sequences the default is not worse than rows by themselves or majority vote.
 
 Run ``python -m benchmarks.quality.sequences``; ``--save`` writes docs/quality/sequences.md. Reads the
-directory named by FLYINGSQUID_DATA. Fits see no gold, but for the class balance where a row says so: the
-train split is fitted, the test split scored. Two datasets are of the frozen half (docs/quality/halves.md):
-they are reported, and nothing is chosen by them.
+directory named by FLYINGSQUID_DATA. Fits use no gold labels; rows named "balance given" use
+the class balance. The train split is fitted, and the test split is scored. Two datasets are in the frozen
+half (docs/quality/halves.md): they are reported, and nothing is chosen by them.
 """
 
 from __future__ import annotations
@@ -86,7 +86,7 @@ Method: TypeAlias = Callable[[SequenceSet], tuple[Labels, NDArray[np.float64]]]
 
 
 def majority(s: SequenceSet) -> tuple[Labels, NDArray[np.float64]]:
-    """The class with the most votes; no vote and a tie are class 0. Shares have one vote added a class."""
+    """The class with the most votes; no vote and a tie are class 0. Shares have one vote added per class."""
     counts = np.stack([(s.test.votes == k).sum(axis=1) for k in range(s.n_classes)], axis=1)
     tied = (counts == counts.max(axis=1, keepdims=True)).sum(axis=1) > 1
     shares = (counts + 1) / (counts.sum(axis=1, keepdims=True) + s.n_classes)

@@ -138,7 +138,8 @@ def tables(results: Mapping[str, Any], half: str) -> str:
             lines.append(f"| {name}, {choice} | {cells} |")
     lines += [
         "",
-        f"Accuracy by dataset, random and suggested; number of labels for that of {LABELS} random ones.",
+        "Accuracy on each dataset with random and with suggested labels, and the number of suggested labels",
+        f"that reach the accuracy of {LABELS} random ones:",
         "",
     ]
     lines += [

@@ -20,7 +20,7 @@ RealScores: TypeAlias = Mapping[str, Any]
 DRAWS = 10_000
 MARGIN = 0.005  # a set more than this below majority vote in accuracy is lost
 MAJORITY = "majority"
-PEOPLE = ("crowds", "judges")  # every source may say any class, and many look at one item
+PEOPLE = ("crowds", "judges")  # every source may vote for any class, and many vote on each item
 DIGITS = 6  # enough to compare, few enough not to differ between machines
 
 GROUPS: dict[str, Callable[[RealScores], bool]] = {

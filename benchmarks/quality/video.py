@@ -1,9 +1,9 @@
 """Claim: the table shows what a chain of frames gains over single frames on real data, losses included.
 
 Run ``python -m benchmarks.quality.video``; ``--save`` writes docs/quality/video.md and the results file.
-Reads the directory named by FLYINGSQUID_DATA. The train split is fitted, the test split scored; gold is used
-for the class balance of the valid split where a column says so, and nowhere else. One set is of the frozen
-half (docs/quality/halves.md): it is reported, and nothing is chosen by it.
+Reads the directory named by FLYINGSQUID_DATA. The train split is fitted, the test split scored; gold
+labels are used only for the class balance of the valid split, in columns that name it. One dataset is in the
+frozen half (docs/quality/halves.md): it is reported, and nothing is chosen by it.
 """
 
 from __future__ import annotations

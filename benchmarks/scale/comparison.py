@@ -81,7 +81,7 @@ def compare(
 def compare_with_snorkel(
     threads: int, sizes: Sequence[tuple[int, int]] = tuple(SIZES), repeats: int = 7
 ) -> Any:
-    """Results by size, or None where Snorkel's environment was not made."""
+    """Return results by size, or None if the environment of Snorkel does not exist."""
     python = interpreter()
     if python is None:
         return None

@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
-# Assumed, and said to be so on the page.
+# Assumptions, which the page states.
 MACHINES, BYTES_PER_SECOND = 100, 200e6
 ROWS = (10**9, 10**10, 10**12)
 LABEL_BYTES = 8  # two classes in float32

@@ -109,7 +109,7 @@ def memory_of(n: int, m: int) -> dict[str, float]:
 
 
 def throughput(n: int = 20_000_000, m: int = 10, repeats: int = 5) -> dict[str, Any]:
-    """Rows a second of counting and of labeling in chunks, the numbers that projections start from."""
+    """Return rows per second of counting and labeling in chunks, from which projections are made."""
     votes = make(n, m).votes
     result: dict[str, Any] = {"n": n, "m": m}
     chunks = fs.VoteChunks(votes, classes=(0, 1))

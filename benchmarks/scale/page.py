@@ -37,7 +37,7 @@ Written by `python -m benchmarks.scale --save` ([script](../../benchmarks/scale/
 
 
 def ratio_of(one: Results, *, goal: bool = True) -> str:
-    """A ratio with its spread, and whether its goal is met."""
+    """Format a ratio with its spread, and whether its goal is met."""
     text = f"{one['ratio']:.3g} ({one['low']:.3g} to {one['high']:.3g})"
     if not goal or one.get("goal") is None:
         return text
@@ -174,7 +174,7 @@ def growth(results: Results) -> str:
 
 
 def draw(results: Results, path: Path) -> None:
-    """Time against size, one panel an axis."""
+    """Draw time against size, with one panel per axis."""
     from matplotlib import rc_context
     from matplotlib.figure import Figure
 

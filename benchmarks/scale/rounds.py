@@ -26,7 +26,7 @@ class OtherProcess:
         process = self._process
         if process.stdin is None or process.stdout is None:
             raise RuntimeError("the other process has no pipes")
-        with suppress(BrokenPipeError):  # what it died of is told below
+        with suppress(BrokenPipeError):  # the error is reported below
             process.stdin.write(f"{votes}\t{labels}\n")
             process.stdin.flush()
         answer = process.stdout.readline().split()

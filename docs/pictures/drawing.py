@@ -14,7 +14,7 @@ from matplotlib import pyplot as plt  # noqa: E402  # after the backend is chose
 from matplotlib.axes import Axes  # noqa: E402
 
 HERE = Path(__file__).parent
-# Readable on a light page and on a dark one; told apart by people who do not see colors.
+# Readable on light and dark pages, and distinguishable for color-blind readers.
 BLUE, ORANGE, GRAY = "#3b82c4", "#d9772b", "#8a94a0"
 
 

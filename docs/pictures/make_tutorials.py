@@ -7,7 +7,7 @@ from drawing import BLUE, GRAY, ORANGE, plain, plt, save
 
 import flyingsquid as fs
 
-# A stretch of frames in which the sequence is sure of itself and wrong for a while.
+# Frames among which the sequence model is certain and wrong for a while.
 SHOWN = slice(4_640, 4_940)
 RULES = ["links", "sender", "caps", "length", "words"]
 

@@ -38,7 +38,7 @@ def test_an_adversary_and_the_order_are_named():
 
 
 def test_sources_with_a_few_votes_are_not_ranked():
-    """Of workers with three votes some are always right; they say nothing about who is strongest."""
+    """Of workers with three votes some are always right; they do not show who is strongest."""
     rng = np.random.default_rng(0)
     sample = fs.datasets.simulate(3_000, [0.9, 0.8, 0.7, 0.6] + [0.7] * 40, random_state=rng)
     codes = np.array(sample.votes.codes)

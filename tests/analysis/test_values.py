@@ -1,4 +1,4 @@
-"""True is 1 to Python and a span of time an integer to NumPy; neither is a number of anything here."""
+"""Booleans and time spans are not accepted as numbers, although Python and NumPy treat them as integers."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The table of the default: pools, a summary by hand, the page, and the peers where they are installed."""
+"""Comparison of the default: pools, a summary by hand, the page, and other label models if installed."""
 
 from __future__ import annotations
 

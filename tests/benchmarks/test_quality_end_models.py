@@ -1,4 +1,4 @@
-"""The table of end models: its page, and what it is made of."""
+"""Comparison of end models: the page, and the measurements behind it."""
 
 from __future__ import annotations
 

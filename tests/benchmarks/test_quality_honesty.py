@@ -1,4 +1,4 @@
-"""The page about intervals: coverage is counted as it says, and every table is there."""
+"""The page about intervals: coverage is counted as described, and the page has every table."""
 
 from __future__ import annotations
 

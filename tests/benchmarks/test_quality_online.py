@@ -1,4 +1,4 @@
-"""The page of real streams is made of its results."""
+"""The page about real streams shows the recorded results."""
 
 from __future__ import annotations
 

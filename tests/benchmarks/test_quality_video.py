@@ -1,4 +1,4 @@
-"""The table of real video: clips by hand, its page, and what it has to show."""
+"""Comparison on real video: clips by hand, the page, and the expected results."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Real vote matrices: nothing crashes, nothing is NaN, and the model is worth having."""
+"""Real vote matrices: no errors, no NaN, and labels that are better than majority vote."""
 
 from __future__ import annotations
 
@@ -48,7 +48,7 @@ def test_real_votes_are_labeled(name, method):
             if "three different sources" in str(error):
                 return  # cardio: one of its three sources never varies
             anchor = re.search(r"signs=\{'source (\d+)': \+1\}", str(error))
-            assert anchor, error  # noqa: PT017  # the only refusal, and it says what to do
+            assert anchor, error  # noqa: PT017  # the only refusal, with advice
             model.set_params(signs={int(anchor[1]): 1}).fit(votes)
     posterior = model.predict_proba(votes)
     assert np.isfinite(posterior).all()

@@ -1,4 +1,4 @@
-"""The benchmark of scale runs, and its pages are made of its results."""
+"""The benchmark of scale runs, and its pages show the recorded results."""
 
 from __future__ import annotations
 

@@ -68,7 +68,7 @@ def test_an_output_with_other_content_is_not_truncated(files, change):
 
 
 def test_a_checkpoint_before_the_first_label_keeps_foreign_files(files):
-    """A stream that was killed early has a checkpoint at line 0, which says nothing about the content."""
+    """A stream that was killed early has a checkpoint at line 0, which does not depend on the content."""
     files.votes.write_text("")
     assert streamed(files).exit_code == 0
     assert json.loads(run("--checkpoint", files.checkpoint, "--position").stdout)["written"] == 0

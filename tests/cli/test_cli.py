@@ -1,4 +1,4 @@
-"""The command line, as a person types it."""
+"""The command line, called as a user would."""
 
 from __future__ import annotations
 

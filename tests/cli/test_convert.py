@@ -1,4 +1,4 @@
-"""``flyingsquid convert``: any format to any other, and the votes stay."""
+"""``flyingsquid convert``: any format to any other, without changing the votes."""
 
 from __future__ import annotations
 

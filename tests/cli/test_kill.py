@@ -1,4 +1,4 @@
-"""Killed at any moment, ``label`` leaves what was there, or the new file whole."""
+"""If ``label`` is killed, the output is the old file or the complete new one."""
 
 from __future__ import annotations
 

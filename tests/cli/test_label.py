@@ -1,4 +1,4 @@
-"""``flyingsquid label``: what it writes, what it says, and what it refuses."""
+"""``flyingsquid label``: its files, its messages and its errors."""
 
 from __future__ import annotations
 

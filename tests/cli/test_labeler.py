@@ -1,4 +1,4 @@
-"""Labels part by part are those of the whole, and so is the comparison with majority vote."""
+"""Labels of parts, and their comparison with majority vote, are those of the whole file."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""``flyingsquid stream`` as a person, a pipe and a supervisor use it."""
+"""``flyingsquid stream`` with files, pipes and signals."""
 
 from __future__ import annotations
 

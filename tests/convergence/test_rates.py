@@ -1,4 +1,4 @@
-"""Errors fall as theory says."""
+"""Errors decrease at the rates that theory predicts."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The simulator draws what it says."""
+"""Simulated votes have the requested accuracies, coverage and dependence."""
 
 from __future__ import annotations
 

@@ -30,7 +30,7 @@ TUTORIAL = Path(__file__).parents[2] / "docs" / "tutorials" / "cluster.md"
 pytestmark = [
     pytest.mark.system,
     pytest.mark.extra,
-    # Spark 4 says so of every function over Arrow where pandas 3 is installed; none of it is used here.
+    # Spark 4 warns about every function over Arrow if pandas 3 is installed; none of it is used here.
     pytest.mark.filterwarnings("ignore:PySpark does not yet fully support pandas:FutureWarning"),
 ]
 

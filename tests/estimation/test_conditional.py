@@ -1,4 +1,4 @@
-"""Class-conditional sources: exact on exact moments, the balance from votes alone, calibrated."""
+"""Class-conditional sources: exact on exact moments; class balance from votes alone; calibrated errors."""
 
 from __future__ import annotations
 

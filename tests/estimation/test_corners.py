@@ -1,4 +1,4 @@
-"""Rare cases of ``estimation/`` and ``inference/`` that no law reaches by chance: ties, second chunks."""
+"""Rare cases of ``estimation/`` and ``inference/`` that property tests rarely draw: ties, second chunks."""
 
 from __future__ import annotations
 
@@ -102,7 +102,7 @@ def test_sources_that_vote_on_the_same_items_are_no_copies_unless_they_say_the_s
     assert near_copies(Moments.of(votes)).tolist() == [0, 1, 2, 3, 4]
     votes[:1_000, :2] = 1  # one class only, on the same items
     assert near_copies(Moments.of(votes)).tolist() == [0, 0, 1, 2, 3]
-    votes[:, :2] = 1  # on every item: that says nothing of each other
+    votes[:, :2] = 1  # on every item, so they are not evidence for each other
     assert near_copies(Moments.of(votes)).tolist() == [0, 1, 2, 3, 4]
 
 
@@ -169,7 +169,7 @@ def test_one_vote_for_a_second_class_is_enough_to_use_several():
 
 
 def test_ignore_abstention_keeps_the_votes():
-    """P(who votes | Y) becomes P(who votes), and P(votes | who votes, Y) stays, also where it is 0."""
+    """P(who votes | Y) becomes P(who votes), and P(votes | who votes, Y) stays, even if it is 0."""
     rng = np.random.default_rng(8)
     table, balance = rng.random((3, 16)), np.array([0.5, 0.3, 0.2])
     silent = all_patterns(2, 3) < 0

@@ -1,4 +1,4 @@
-"""Misprints of the paper, each shown by listing a small model: what is printed fails, what is used holds."""
+"""Errors in the paper, shown by enumerating small models: the printed formula fails, the used one holds."""
 
 from __future__ import annotations
 
@@ -79,7 +79,7 @@ def test_with_many_triplets_at_zero_it_is_the_mean_that_survives():
 
 
 def test_an_odd_clique_has_no_accuracy_by_division_where_classes_are_even():
-    """E[λᵢλⱼλₖ] = a E[Y] says nothing at E[Y] = 0; an independent source p does: E[λᵢλⱼλₖλₚ] / aₚ."""
+    """E[λᵢλⱼλₖ] = a E[Y] determines nothing at E[Y] = 0; an independent source p does: E[λᵢλⱼλₖλₚ] / aₚ."""
     cells = np.array(list(product((-1, 1), repeat=4)))  # y·λ of three dependent sources, and of p
     weight = np.exp(0.4 * cells[:, 0] * cells[:, 1] * cells[:, 2] + 0.5 * cells[:, :3].sum(axis=1))
     weight *= np.where(cells[:, 3] > 0, 0.8, 0.2)

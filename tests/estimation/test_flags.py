@@ -1,4 +1,4 @@
-"""Sources that deserve a look, and the pairs that may be compared."""
+"""Unusual sources, and the pairs that may be compared."""
 
 from __future__ import annotations
 

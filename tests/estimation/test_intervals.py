@@ -1,4 +1,4 @@
-"""95% intervals of accuracies hold the truth in about 95 of 100 fits."""
+"""95% intervals of accuracies contain the true value in about 95 of 100 fits."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The balance of many classes from votes: near the truth by its own error, and refused where that is wide."""
+"""Class balance of many classes from votes: accurate within its error, and not used if that is large."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Intervals of accuracies for many classes: they cover what the method finds, and come when asked."""
+"""Intervals of accuracies for many classes: coverage, and computation on demand."""
 
 from __future__ import annotations
 

@@ -52,14 +52,14 @@ def test_constant_probabilities_change_nothing(n_items):
     np.testing.assert_allclose([found.low, found.high], [low, high], atol=1e-12)
     np.testing.assert_allclose(found.share, share)
     np.testing.assert_allclose(found.n_effective, 40)
-    assert not found.trust.any()
+    assert not found.coefficient.any()
 
 
 def test_probabilities_against_the_gold_labels_are_ignored():
     gold = np.eye(2)[np.arange(40) % 2]
     wrong = 1 - gold
     found = estimate_shares(gold, wrong, np.array([0.9, 0.1]), np.full(2, 0.09), 1_000, NORMAL_95)
-    np.testing.assert_array_equal(found.trust, 0)
+    np.testing.assert_array_equal(found.coefficient, 0)
     np.testing.assert_allclose(found.share, 0.5)
 
 
@@ -99,7 +99,7 @@ def test_shares_add_up_and_lie_in_their_intervals(seed, n_classes, n, noise):
     assert (found.low <= found.share).all()
     assert (found.share <= found.high).all()
     assert (found.high <= 1).all()
-    assert (found.trust >= 0).all()
+    assert (found.coefficient >= 0).all()
     assert np.isfinite(found.n_effective).all()
     assert (found.n_effective <= 500).all()
 

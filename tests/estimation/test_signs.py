@@ -1,4 +1,4 @@
-"""ResolveSigns, both ways of the paper's appendix."""
+"""Both variants of ResolveSigns in the paper's appendix."""
 
 from __future__ import annotations
 
@@ -107,7 +107,7 @@ def test_one_misleading_link_is_outvoted():
 
 @pytest.mark.parametrize("shared", [1, 3, 10])
 def test_noise_does_not_tie_groups_together(shared):
-    """Too few shared items to say how two groups relate: each is decided on its own."""
+    """Too few shared items to compare two groups: the sign of each is decided separately."""
     for seed in range(30):
         votes = draw([0.75] * 8, n=4_000, seed=seed).votes.codes.copy()
         votes[2_000 + shared :, :5], votes[:2_000, 5:] = -1, -1

@@ -1,4 +1,4 @@
-"""Transitions between truths: exact on exact counts, calibrated on drawn ones, always possible."""
+"""Transitions between truths: exact on exact counts, calibrated on drawn ones, always valid."""
 
 from __future__ import annotations
 

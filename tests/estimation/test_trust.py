@@ -50,7 +50,7 @@ def test_sources_that_never_meet_cannot_be_compared():
     votes = np.full((40, 2), -1, np.int8)
     votes[:20, 0], votes[20:, 1] = 0, 1
     assert p_value_of_chance(Moments.of(votes)) == 0
-    always = np.zeros((40, 2), np.int8)  # agreement without variance says nothing
+    always = np.zeros((40, 2), np.int8)  # agreement without variance is not evidence
     assert p_value_of_chance(Moments.of(Votes.from_classes(always, classes=[0, 1]))) == 0
 
 
@@ -243,7 +243,7 @@ def chance_by_definition(votes, n_classes):
         for j in range(i + 1, m):
             both = (votes[:, i] >= 0) & (votes[:, j] >= 0)
             if min(len(set(votes[both, s])) for s in (i, j)) < 2:
-                continue  # agreement with a constant says nothing
+                continue  # agreement with a constant is not evidence
             n = both.sum()
             agreed = (votes[both, i] == votes[both, j]).sum()
             on_shared = [[(votes[both, s] == k).mean() for k in range(n_classes)] for s in (i, j)]

@@ -69,7 +69,7 @@ def test_dependent_sources_share_their_weight():
     shared[0, 1] = shared[1, 0] = 1.0
     found = vote_weights(Moments.of(votes), shared)
     np.testing.assert_allclose(found.discounts, [0.5, 0.5, 1, 1, 1])
-    # Copies say nothing about each other: the weights of one are those without the other, times one half.
+    # Copies are not evidence for each other: the weights of one are those without the other, times one half.
     alone = vote_weights(Moments.of(votes[:, 1:]), None).weights
     half = vote_weights(Moments.of(votes), shared * 0.5).weights
     assert (found.weights[1] < alone[0]).all()

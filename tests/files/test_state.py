@@ -1,4 +1,4 @@
-"""Model files: equal to the bit after a round trip, and whole or absent."""
+"""Model files: bit-identical after a round trip, and complete or absent."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Files that are damaged, foreign, too new or lie: each is refused, and takes no memory."""
+"""Files that are damaged, too new, of other programs or inconsistent raise errors and take little memory."""
 
 from __future__ import annotations
 

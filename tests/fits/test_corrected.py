@@ -1,4 +1,4 @@
-"""Fits corrected by gold labels keep every promise of a fit."""
+"""Fits corrected by gold labels implement the whole interface of fits."""
 
 import numpy as np
 import pytest

@@ -1,4 +1,4 @@
-"""Diagnostics of a fit: a calibrated test, the right names, and an honest verdict."""
+"""Diagnostics of a fit: a calibrated test, correct names, and the verdict."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Explanations: they add up to the posterior, and read well."""
+"""Explanations: contributions add up to the posterior, and sentences are correct."""
 
 from __future__ import annotations
 

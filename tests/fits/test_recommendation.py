@@ -1,4 +1,4 @@
-"""Recommendations: what is worth having, what is doubted, and the reason why a model is no better."""
+"""Verdicts: when a model is recommended, when it is doubted, and why it is no better."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Summaries: the right numbers, the right words, and a table that prints."""
+"""Summaries: numbers, notes, and the printed table."""
 
 from __future__ import annotations
 

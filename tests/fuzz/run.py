@@ -64,7 +64,7 @@ def read(path: Path, rng: random.Random) -> None:
 
 
 def fuzz(folder: Path, *, seed: int, seconds: float = math.inf, most: float = math.inf) -> Outcome:
-    """Damage valid files, and make up others, for some time, or so many of them."""
+    """Damage valid files, and make up others, for some time, or a given number of them."""
     rng = random.Random(seed)
     examples = example_files(folder)
     contents = list(examples.values())

@@ -189,7 +189,7 @@ def use(path: Path, votes: dict[int, Any]) -> None:
 def fuzz_states(*, seed: int, most: int, memory: int | None = None, seconds: float = 1e9) -> list[str]:
     """Mutate ``most`` states; return what was neither refused with a documented error nor usable.
 
-    ``memory`` limits the address space to that of now and so many bytes more.
+    ``memory`` limits the address space to that of now plus this many bytes.
     """
     rng, findings = random.Random(seed), dict[str, str]()
     votes = {m: np.random.default_rng(m).integers(-1, 2, (30, m)).astype(np.int8) for m in range(1, 60)}

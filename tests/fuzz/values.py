@@ -132,7 +132,7 @@ LAYOUTS: list[Any] = [
 
 
 class _Odd(np.ndarray):
-    """A subclass of arrays that says nothing new."""
+    """A subclass of arrays without any change."""
 
 
 @st.composite

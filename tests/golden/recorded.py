@@ -1,8 +1,8 @@
 """Fits of fixed votes whose numbers are in ``recorded.json``; ``python -m tests.golden.recorded`` writes it.
 
-Laws and oracles say that a fit is right. These say that it is the same as before, to seven digits: a constant
-that somebody changes, a screen that lets one pair more through, a prior that is counted twice. Who changes a
-method on purpose writes the file again, and reviews the changes.
+Laws and oracles check that a fit is right. These tests check that it is the same as before, to seven digits.
+They detect a changed constant, a screen that lets one more pair through, or a prior that is counted twice. If
+you change a method on purpose, write the file again and review the changes.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""Every way of fitting finds what it found before."""
+"""Every method gives the recorded results."""
 
 from __future__ import annotations
 

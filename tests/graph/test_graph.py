@@ -1,4 +1,4 @@
-"""Dependency graphs: separation, triangulation and junction trees against networkx, and every refusal."""
+"""Dependency graphs: separation, triangulation and junction trees compared with networkx, and errors."""
 
 from __future__ import annotations
 

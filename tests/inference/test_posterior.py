@@ -1,4 +1,4 @@
-"""Inference: equal to enumeration, the prior once, every path the same."""
+"""Inference: equal to enumeration, with the prior once, and the same by every code path."""
 
 from __future__ import annotations
 

@@ -104,7 +104,7 @@ def test_a_finished_run_asks_only_what_failed(server, tmp_path):
 
 
 def killed_after(n_requests: int, server: FakeServer, run: str, path: Path, how: signal.Signals) -> str:
-    """Start a run in another process, and end it when the server has seen so many requests more."""
+    """Start a run in another process, and end it when the server has seen this many more requests."""
     begin = len(server.log)
     command = [sys.executable, str(Path(judge_server.__file__)), server.url, run, str(path)]
     environment = os.environ | {"PYTHONPATH": os.pathsep.join(sys.path)}

@@ -1,4 +1,4 @@
-"""The 2020 interface: exact on whole populations, every option means something, bad input is named."""
+"""The 2020 interface: exact on complete populations, effects of every option, and errors about bad input."""
 
 from __future__ import annotations
 
@@ -115,7 +115,7 @@ def test_a_chain_is_exact_with_its_joint_balance():
 
 @pytest.mark.slow
 def test_a_chain_learns_how_tasks_depend_where_no_balance_is_given():
-    """An even balance says nothing of pairs; the 2020 code took tasks to be independent then."""
+    """A uniform balance does not determine pairs; the 2020 code then assumed independent tasks."""
     stay = np.array([[3, 1], [1, 3]])
     population = Population(np.einsum("ab,bc->abc", stay, stay), on_chain().groups)
     label_model = LabelModel(9, **CHAIN)

@@ -1,4 +1,4 @@
-"""Simulated drift, what is said about changes, and its picture."""
+"""Simulated drift, reported changes, and their chart."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""End models trained on votes, and training sets for anyone else's trainer."""
+"""End models trained on votes, and training sets for other trainers."""
 
 from __future__ import annotations
 

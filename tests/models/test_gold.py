@@ -1,4 +1,4 @@
-"""Gold labels on a few items: never a loss on average, and a repair where all else is lost."""
+"""Gold labels on a few items: no loss on average, and a correction if most sources are wrong."""
 
 from __future__ import annotations
 

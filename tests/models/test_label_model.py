@@ -1,4 +1,4 @@
-"""The label model: exact on exact moments, lawful, and clear about bad input."""
+"""The label model: exact on exact moments, laws, and errors about bad input."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Many classes: exact by three views, near Bayes on crowds, never collapsing."""
+"""Many classes: exact by three views, nearly optimal on crowds, never collapsing to one class."""
 
 from __future__ import annotations
 

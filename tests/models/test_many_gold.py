@@ -1,4 +1,4 @@
-"""Gold labels for many classes: never a loss on average, and a repair where the votes are wrong together."""
+"""Gold labels for many classes: no loss on average, and a correction if the votes share errors."""
 
 from __future__ import annotations
 

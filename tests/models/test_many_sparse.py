@@ -1,4 +1,4 @@
-"""Tables of very many sources and classes: the same numbers without the cells that are alike."""
+"""Tables of very many sources and classes: sparse storage gives the same numbers."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Models and counts as files: identical after a round trip, refused when anything is off."""
+"""Models and counts as files: identical after a round trip, and errors for inconsistent files."""
 
 from __future__ import annotations
 

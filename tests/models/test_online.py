@@ -1,4 +1,4 @@
-"""Streams: the same parameters as a batch over the window, labels from the first item on, drift seen."""
+"""Streams: parameters of a batch over the window, labels from the first item on, and detection of drift."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A stream that was saved and loaded goes on as if it had never stopped."""
+"""A stream that was saved and loaded continues as if it had not been interrupted."""
 
 from __future__ import annotations
 

@@ -439,7 +439,7 @@ def test_a_failed_fit_leaves_the_model_as_it_was():
 
 
 def test_ties_are_no_votes_on_pairs():
-    """Judges who give integer scores tie often; a tie says nothing about which answer is better."""
+    """Judges who give integer scores tie often; a tie does not show which answer is better."""
     rng = np.random.default_rng(0)
     quality = rng.normal(5, 1.5, (1_500, 2))
     scores = np.rint(quality[:, :, None] + rng.normal(0, rng.uniform(0.8, 1.5, 6), (1_500, 2, 6)))

@@ -93,7 +93,7 @@ def test_labels_equal_enumeration(method, temper):
     rows = np.asarray(VIDEO.votes.codes[1:6])
     tables = model.confusion_.copy()
     if method == "triplet":
-        tables[:, :, 2] = (model.class_balance_ @ tables[:, :, 2].T)[:, None]  # silence says nothing
+        tables[:, :, 2] = (model.class_balance_ @ tables[:, :, 2].T)[:, None]  # not evidence
     scores, likelihood, own_in_full = {}, 0.0, np.zeros((5, 2))
     for path in itertools.product((0, 1), repeat=5):
         chance = model.class_balance_[path[0]] * np.prod(

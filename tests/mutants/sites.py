@@ -60,7 +60,7 @@ class Mutant:
 
 
 def sample(size: int, seed: int) -> list[Mutant]:
-    """So many mutants, drawn from all of them."""
+    """Draw a number of mutants from all of them."""
     files = [f for package in PACKAGES for f in sorted((ROOT / "src/flyingsquid" / package).glob("*.py"))]
     places = {file: list(sites(ast.parse(file.read_text(encoding="utf-8")))) for file in files}
     found = [(file, number) for file in files for number in range(len(places[file]))]

@@ -1,4 +1,4 @@
-"""Every example runs at small size, and shows what it says."""
+"""Every example runs at small size, with the described results."""
 
 from __future__ import annotations
 

@@ -9,7 +9,7 @@ pytestmark = pytest.mark.slow
 
 
 def test_a_short_run_finds_nothing():
-    """So many rounds, not so many seconds: what is found is found every time. Half a minute on one core."""
+    """A number of rounds instead of seconds, so that every run finds the same. Half a minute on one core."""
     outcome = fuzz_calls(rounds=100, first_seed=1)
     assert not outcome.findings, outcome.findings
     assert set(outcome.calls) == {call.__name__ for call in CALLS}

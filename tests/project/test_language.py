@@ -31,16 +31,18 @@ PAGES = sorted([*ROOT.glob("*.md"), *ROOT.glob("docs/**/*.md"), *ROOT.glob("exam
 
 # Nouns that are counted per something: "one row per source", never "one row a source".
 NOUNS = "|".join([
-    "array", "batch", "bin", "block", "byte", "cell", "chunk", "class", "column", "edge", "entry",
+    "array", "axis", "batch", "bin", "block", "byte", "cell", "chunk", "class", "column", "edge", "entry",
     "file", "fit", "function", "group", "hour", "item", "judge", "label", "line", "list", "minute",
-    "number", "pair", "part", "partition", "pass", "process", "record", "row", "second", "sequence",
-    "solver", "source", "step", "table", "task", "thread", "triplet", "unit", "value", "vote", "window",
-    "worker",
+    "number", "pair", "panel", "part", "partition", "pass", "price", "process", "record", "round",
+    "row", "rule", "second", "sequence", "solver", "source", "step", "table", "task", "thread", "triplet",
+    "unit", "value", "vote", "window", "worker",
 ])  # fmt: skip
 ANYWHERE = {
     "dialect": r"\b(come what may|of a sudden|by its own account|more right than|says otherwise"
     r"|ha(s|ve) no part in|at hand|in words|anew|lopsided|strangers?|opinions?|beside|known labels?"
-    r"|whole numbers?)\b",
+    r"|whole numbers?|up to chance|says? (nothing|little))\b",
+    "this many": r"(?<![,;] )(?<!not )\bso many\b(?!.{0,60}\bthat\b)",
+    "even if": r", also (if|where|when)\b",
     "is none": r"(?<!there )\b(is|are) (?-i:none)\b(?! of)",  # "is None" is about a value
     "told()": r"\btold\(",
     "directory": r"\bfolders?\b",
@@ -50,7 +52,7 @@ ANYWHERE = {
     r"|\bcolou?rs?\b(?<!color)(?<!colors)|\bneighbours?\b|\bfavour\w*"
     r"|\b(normal|optim|initial|summar|organ|recogn|minim|maxim|vector)is(e[sd]?|ing|ation)\b",
     "per": rf"(?<!how )\b(a|an|one|two|three|four|five|ten|\d+|few|many|several|some|more|most|all)"
-    rf" (\w+ )?({NOUNS})(s|es)? an? ({NOUNS})\b",
+    rf" (\w+ )?({NOUNS})(s|es)? an? ({NOUNS})\b|\b(row|item|vote|line)s a second\b",
     "plural": r"(?<![\w.,^<>=-])(?<![<>=] )"
     r"1 (items|sources|classes|votes|rows|labels|tasks|columns|chunks|files)\b",
 }
@@ -213,6 +215,10 @@ def test_the_language_is_plain():
         ("message", "Strangers' files", "dialect"),
         ("string", "told(value)", "told()"),
         ("docstring", "Many labels an item.", "per"),
+        ("docstring", "Rows a second of counting.", "per"),
+        ("comment", "it needs so many items in common", "this many"),
+        ("comment", "the sign stays, also if it is 0", "even if"),
+        ("docstring", "who votes is up to chance, which says nothing", "dialect"),
         ("docstring", "an iterator, one array a\n        chunk", "per"),
         ("comment", "the model says so", "personification"),
         ("page", "labelling functions", "American spelling"),
@@ -233,6 +239,7 @@ def test_offenses_are_found(kind, text, name):
         ("docstring", "Return what is written, None of it is read."),
         ("page", "One row\n\nA source votes.\n\nsets how many items a function reads, in color"),
         ("comment", "labels, labeling and behavior; ``x is None``"),
+        ("comment", "so many objects are alive that it dominates; it also applies if it is 0"),
     ],
 )
 def test_plain_sentences_pass(kind, text):

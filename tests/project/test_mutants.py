@@ -1,4 +1,4 @@
-"""The tool that makes the library wrong: what it changes, what it leaves, and that a test notices."""
+"""The mutation tool: which code it changes, which it leaves, and that a test fails."""
 
 from __future__ import annotations
 

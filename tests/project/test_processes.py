@@ -1,4 +1,4 @@
-"""Threads, processes, interrupts, repetition and leaks: a model is the same wherever and whenever it is."""
+"""Threads, processes, interrupts, repetition and leaks: a model gives the same results in all of them."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Eight threads on every public method of every estimator: results are right, or the call is refused."""
+"""Eight threads on every public method of every estimator: correct results or an error."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Numbers at the edge: perfect, useless and hostile sources, hardly a vote, very many of everything."""
+"""Extreme votes: perfect, useless and adversarial sources, hardly any votes, and very many items."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The tutorials: every file is made, every command is typed, and what it prints is what the page shows."""
+"""Tutorials: every file is created and every command is run, and its output is the one on the page."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Escaping: any text becomes one harmless text, and names fit."""
+"""Escaping: any string becomes harmless text, and long names are shortened."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Laws of the default estimator and of weighted votes, and what users may expect of them."""
+"""Laws of the default estimator and of weighted votes, and expected results on simulated votes."""
 
 import pickle
 import warnings
@@ -262,7 +262,7 @@ class TestDefault:
         model = fs.LabelModel()
         with pytest.warns(SourceWarning, match="contradict"):
             model.fit(votes)
-        assert "plain majority vote" in model.reason_
+        assert "majority vote" in model.reason_
         assert np.mean(model.predict(votes) != majority(votes).argmax(axis=1)) < 0.01
 
     @pytest.mark.parametrize("n_classes", [2, 3])

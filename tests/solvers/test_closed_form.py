@@ -1,4 +1,4 @@
-"""Closed forms: what three sources determine, and which identical sources are pointed out."""
+"""Closed forms: fits of three sources, and reports of identical sources."""
 
 import warnings
 

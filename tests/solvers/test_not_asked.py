@@ -1,4 +1,4 @@
-"""Votes that were not asked for: they are no evidence, and they do not make sources look dependent."""
+"""Votes that were not asked for: they are not evidence, and do not make sources look dependent."""
 
 from __future__ import annotations
 

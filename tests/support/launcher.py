@@ -1,4 +1,4 @@
-"""A command that is run many times in forks of one process, so that its imports are paid once."""
+"""A command that is run many times in forks of one process, so that its imports run once."""
 
 from __future__ import annotations
 

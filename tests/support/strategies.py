@@ -33,7 +33,7 @@ def fittable_votes(seed: int, n_items: int = 400, n_sources: int = 5) -> np.ndar
 
 
 def votes_of(codes: np.ndarray, n_classes: int) -> fs.Votes:
-    """Codes as they are, also where not all classes occur."""
+    """Codes as they are, even if not all classes occur."""
     return fs.Votes(codes, tuple(range(n_classes)))
 
 

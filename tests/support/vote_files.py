@@ -22,7 +22,7 @@ def codes(path, **options):
 
 
 def assert_refused(path, match: str, *, line: int | None = None, **options) -> VoteFileError:
-    """The error of reading a file: one line that begins with the path, and says where."""
+    """The error of reading a file: one line that begins with the path and names the position."""
     with pytest.raises(VoteFileError, match=match) as caught:
         open_votes(path, **options).read()
     error = caught.value

@@ -1,4 +1,4 @@
-"""The loss that learns its sources: counts, labels and gradients are those of the batch model."""
+"""The loss that estimates its sources: counts, labels and gradients are those of the batch model."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Plausible mistakes and mixed conventions: each is read correctly, or refused or doubted with the fix."""
+"""Plausible mistakes and mixed conventions: each is read correctly, or an error or warning names the fix."""
 
 from __future__ import annotations
 

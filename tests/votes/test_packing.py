@@ -1,4 +1,4 @@
-"""A row is a number: the digits are its codes, a missing vote is digit 0."""
+"""Rows of votes packed into integers, one digit per source; a missing vote is digit 0."""
 
 from __future__ import annotations
 

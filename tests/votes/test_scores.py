@@ -1,4 +1,4 @@
-"""Scores to votes: thresholds and bins say what they mean, and every bad value is named and located."""
+"""Scores to votes: thresholds and bins, and errors that name and locate every bad value."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Votes: every convention read right, every bad value named and located."""
+"""Votes: every convention is read correctly, and errors name and locate every bad value."""
 
 from __future__ import annotations
 

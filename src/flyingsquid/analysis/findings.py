@@ -161,10 +161,10 @@ def _dependence(items: Items, basis: str, seen: NDArray[Any]) -> tuple[Array | N
     if not basis or not 2 <= m <= _MOST_SOURCES or votes.n_classes > _MOST_CLASSES:
         return None, np.zeros((m, m))
     if items.gold is not None:
-        known = _thin(np.flatnonzero(items.gold >= 0))
+        known = _evenly_spaced(np.flatnonzero(items.gold >= 0))
         votes, posterior = votes[known], np.eye(votes.n_classes)[items.gold[known]]
     elif votes.n_items > _MOST_ITEMS:
-        some = _thin(np.arange(votes.n_items))
+        some = _evenly_spaced(np.arange(votes.n_items))
         votes, posterior = votes[some], posterior[some]
     overlaps = np.asarray(Moments.of(votes).overlap(), np.float64)
     one_sided = seen < 2
@@ -172,7 +172,7 @@ def _dependence(items: Items, basis: str, seen: NDArray[Any]) -> tuple[Array | N
     return dependence_given_truth(votes, posterior=posterior), n_used
 
 
-def _thin(positions: NDArray[np.intp]) -> NDArray[np.intp]:
+def _evenly_spaced(positions: NDArray[np.intp]) -> NDArray[np.intp]:
     """Return at most ``_MOST_ITEMS`` positions, evenly spaced."""
     if len(positions) <= _MOST_ITEMS:
         return positions

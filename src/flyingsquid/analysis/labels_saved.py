@@ -18,9 +18,9 @@ from flyingsquid.exceptions import OptionError, VotesError
 from flyingsquid.votes.arguments import item_ids, join_by_item
 
 Array = NDArray[np.float64]
-# With fewer gold labels, a curve says nothing.
+# With fewer gold labels, a curve is mostly noise.
 FEWEST_GOLD = 20
-# Each repeat tests on this share of the gold labels. Intervals draw the gold labels again so many times.
+# Each repeat tests on this share of the gold labels. Intervals draw the gold labels again this many times.
 _TESTED, _REPEATS, _DRAWS = 0.3, 20, 500
 # Numbers of labels of the curve grow by this factor from the first on.
 _FIRST_SIZE, _GROWTH = 5, 1.6

@@ -30,12 +30,12 @@ from flyingsquid.votes.codes import Label, OneHot
 Array = NDArray[np.float64]
 MOST_SUGGESTED = 1_000
 """More items are not suggested at once, because labels change what is worth labeling next."""
-# Until so many items have labels, half of the suggestions are drawn at random: a model without gold labels
+# Until this many items have labels, half of the suggestions are drawn at random: a model without gold labels
 # may be certain and wrong, which only random items show (benchmarks/quality/suggestions.py).
 _START, _RANDOM_SHARE = 20, 0.5
-# If two explanations fit the votes, so many labels are spent first on items that tell them apart: LLMBar has
-# 90% with ten of these, and 86% with ten random ones (docs/quality/panels.md).
-_SETTLING = 10
+# If two explanations fit the votes, this many labels are spent first on items that distinguish them: LLMBar
+# has 90% with ten of these, and 86% with ten random ones (docs/quality/panels.md).
+_CONTRADICTION_LABELS = 10
 # Items among which suggestions are chosen, cells of their votes, and distinct votes that are compared.
 _MOST_ITEMS, _MOST_CELLS, _MOST_PATTERNS = 20_000, 1 << 26, 1_000
 # Below this probability the label counts as uncertain, from this share of items on votes count as frequent.
@@ -200,10 +200,12 @@ def suggest_items(
     free = np.flatnonzero(~is_labeled)
     n = min(n, len(free))
     n_labeled = int(np.count_nonzero(is_labeled))
-    settling = _settle(model, read, is_labeled, min(n, max(_SETTLING - n_labeled, 0)))
-    n -= len(settling)
+    distinguishing = _distinguishing_items(
+        model, read, is_labeled, min(n, max(_CONTRADICTION_LABELS - n_labeled, 0))
+    )
+    n -= len(distinguishing)
     is_taken = is_labeled.copy()
-    is_taken[settling] = True
+    is_taken[distinguishing] = True
     n_random = 0 if n_labeled >= _START else round(_RANDOM_SHARE * n)
     drawn = rng.choice(np.flatnonzero(~is_taken), n_random, replace=False)
     is_taken[drawn] = True
@@ -212,12 +214,14 @@ def suggest_items(
     # Others, if more items are wanted than were compared.
     rest = rng.permutation(np.flatnonzero(~is_taken))[: n - n_random - len(chosen)]
     drawn = np.concatenate([drawn, rest])
-    at = np.concatenate([settling, chosen, drawn])
-    every = [*[1.0] * len(settling), *scores, *[None] * len(drawn)]
-    return _describe(model, read, ids, at, every, same[at].tolist(), n_settling=len(settling))
+    at = np.concatenate([distinguishing, chosen, drawn])
+    every = [*[1.0] * len(distinguishing), *scores, *[None] * len(drawn)]
+    return _describe(model, read, ids, at, every, same[at].tolist(), n_settling=len(distinguishing))
 
 
-def _settle(model: Any, votes: Votes, is_labeled: NDArray[np.bool_], n: int) -> NDArray[np.intp]:
+def _distinguishing_items(
+    model: Any, votes: Votes, is_labeled: NDArray[np.bool_], n: int
+) -> NDArray[np.intp]:
     """Return at most n items that distinguish several explanations of the votes, best first."""
     none = np.empty(0, np.intp)
     if not n or not getattr(getattr(model, "fit_", None), "has_several_explanations", False):

@@ -83,7 +83,7 @@ _READING_OPTIONS = [
     click.option("--part", metavar="NAME",
                  help="The array of an npz, the split of a directory, or the question of an export."),
     click.option("--max-decoded-bytes", type=click.IntRange(1, 1 << 62), default=1 << 28, show_default=True,
-                 help="Limit for a page of parquet, a batch of arrow, or a JSON document in memory."),
+                 help="Largest size in bytes of a page of parquet, a batch of arrow or a JSON document."),
 ]
 # fmt: on
 def reading_options(command: Command) -> Command:
@@ -195,7 +195,7 @@ class MethodName(_Choice):
 # fmt: off
 method_option = click.option(
     "--method", type=MethodName(), default="auto", show_default=True, metavar="NAME",
-    help="How accuracies are estimated, as in LabelModel; an unknown name lists all.",
+    help="Method of LabelModel, such as auto, weighted, triplet or em. An unknown name prints the list.",
 )
 layout_option = click.option(
     "--layout", metavar="PATTERN",

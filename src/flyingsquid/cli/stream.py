@@ -36,7 +36,7 @@ from flyingsquid.models.files import CHECKPOINT, stream_from_checkpoint, stream_
 from flyingsquid.models.validation import read_classes
 from flyingsquid.votes.codes import Label
 
-_EVERY = 10_000
+_LINES_PER_CHECKPOINT = 10_000
 _MOST_LINES = 1_000_000_000
 _CHOICE = click.Choice(["error", "add"])
 T = TypeVar("T")
@@ -164,7 +164,7 @@ def stream(
             on_error == "skip",
             output,
             checkpoint,
-            every or _EVERY,
+            every or _LINES_PER_CHECKPOINT,
         )
         try:
             source = sys.stdin.buffer if votes == "-" else stack.enter_context(open(votes, "rb"))

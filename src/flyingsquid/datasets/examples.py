@@ -57,8 +57,15 @@ class BreastCancer:
 def load_breast_cancer() -> BreastCancer:
     """Load real measurements with the votes of seven rules and gold labels to compare with.
 
+    Returns
+    -------
+    BreastCancer
+        569 biopsies with their features, votes and diagnoses.
+
+    Examples
+    --------
     >>> import flyingsquid as fs
-    >>> data = load_breast_cancer()
+    >>> data = fs.datasets.load_breast_cancer()
     >>> data.votes
     Votes(569 items x 7 sources, classes 'benign', 'malignant', 71% voted, dense int8)
     >>> bool(fs.LabelModel().fit(data.votes).score(data.votes, data.y) > 0.9)

@@ -29,7 +29,7 @@ Array = NDArray[np.float64]
 PRIOR_VOTES, PRIOR_RIGHT = 4.0, 0.7
 # The votes of other sources on the items where a source votes for a class count as at most this many gold
 # labels.
-OTHERS_WORTH = 50.0
+OTHER_VOTES_AS_GOLD = 50.0
 PASSES = 10
 
 
@@ -102,12 +102,12 @@ def parts_of_counts(cast: Array, met: Array, known: Array | None) -> tuple[Array
     Notes
     -----
     Votes on items with gold labels count for their class. The others are spread over the classes like the
-    votes of other sources on the same items, which count as at most :data:`OTHERS_WORTH` gold labels, because
-    other sources err, regardless of their number.
+    votes of other sources on the same items, which count as at most :data:`OTHER_VOTES_AS_GOLD` gold labels,
+    because other sources err, regardless of their number.
     """
     if known is None:
         return cast / (met + PRIOR_VOTES), np.ones_like(cast)
-    worth = np.minimum(met + PRIOR_VOTES, OTHERS_WORTH)
+    worth = np.minimum(met + PRIOR_VOTES, OTHER_VOTES_AS_GOLD)
     left = np.maximum(cast - known, 0.0) / (worth + known)
     return left * worth / (met + PRIOR_VOTES), left + 1.0
 

@@ -136,9 +136,9 @@ def _joint(table: NDArray[np.float64]) -> TaskBalance:
 # perfect by chance would outweigh all others.
 _RESIDUAL_FLOOR = 0.05
 # An estimate of E[Y] with a larger standard error is not used.
-_TOO_WIDE = 0.15
+_LARGEST_STANDARD_ERROR = 0.15
 # Estimates are clipped to a balance of 1 in 1000, because third moments are noisy.
-_MOST_LOPSIDED = 0.998
+_MOST_IMBALANCED = 0.998
 _CHUNK_CELLS = 1 << 20
 # The standard error is computed from at most this many rows, fewer if rows are wide.
 _ROWS_FOR_ERROR, _LEAST_ROWS_FOR_ERROR, _CELLS_FOR_ERROR = 20_000, 5_000, 400_000
@@ -162,7 +162,7 @@ class BalanceEstimate:
     @property
     def is_usable(self) -> bool:
         """True if the standard error of E[Y] is at most 0.15."""
-        return bool(np.isfinite(self.expected) and self.error <= _TOO_WIDE)
+        return bool(np.isfinite(self.expected) and self.error <= _LARGEST_STANDARD_ERROR)
 
     @property
     def balance(self) -> Array:
@@ -188,7 +188,7 @@ def estimate_balance(votes: Votes, weights: NDArray[Any] | None, fit: Conditiona
     mean = counts @ moves / counts.sum()
     variance = float(counts @ (moves - mean) ** 2 / counts.sum())
     error = float(np.sqrt(variance / fit.centered.n_items))
-    return BalanceEstimate(float(np.clip(expected, -_MOST_LOPSIDED, _MOST_LOPSIDED)), error)
+    return BalanceEstimate(float(np.clip(expected, -_MOST_IMBALANCED, _MOST_IMBALANCED)), error)
 
 
 def skewness_influence(rows: Array, fit: ConditionalFit, skewness: float) -> Array:

@@ -24,6 +24,7 @@ from flyingsquid.exceptions import NotIdentifiableError
 from flyingsquid.moments import Moments
 
 Array = NDArray[np.float64]
+# Most iterations of alternating least squares, and of Newton's method afterwards.
 _SWEEPS = 30
 _NEWTON_STEPS = 12
 

@@ -57,12 +57,12 @@ def fit_one_vs_rest(moments: Moments, balance: Array, *, method: str, screen: fl
 
 
 # With a larger standard error of some class the estimate is not used, as for two classes.
-_TOO_WIDE = 0.075
+_LARGEST_STANDARD_ERROR = 0.075
 # Passes end when no class changes by more than this, or after this many rounds of ten.
-_STANDS_STILL, _ROUNDS = 1e-4, 20
+_TOLERANCE, _ROUNDS = 1e-4, 20
 # With fewer items that have three votes, per class, triples of votes determine nothing. With gold labels the
 # standard error decides, unless there are fewer items than classes, which cannot be enough.
-_TRIPLES_A_CLASS = 10.0
+_TRIPLES_PER_CLASS = 10.0
 _MOST_NAMED = 6
 
 
@@ -95,7 +95,7 @@ def _iterate_to_convergence(over: EMVotes, gold: ManyGold | None, start: Refined
     for _ in range(_ROUNDS):
         before = at.balance
         at = refine(over, at.tables, at.balance, learn_balance=True, passes=10, gold=gold)
-        if np.abs(at.balance - before).max() < _STANDS_STILL:
+        if np.abs(at.balance - before).max() < _TOLERANCE:
             break
     return at
 
@@ -105,7 +105,7 @@ def _count_supported_classes(over: EMVotes, gold: ManyGold | None) -> float:
     voted = item_votes(over.votes.codes).cast >= 3
     triples = float(voted.sum() if over.weights is None else np.asarray(over.weights)[voted].sum())
     if gold is None or over.known is None:
-        return triples / _TRIPLES_A_CLASS
+        return triples / _TRIPLES_PER_CLASS
     return triples + float((over.known >= 0).sum())
 
 
@@ -113,7 +113,7 @@ def _usable_balance(moments: Moments, over: EMVotes, gold: ManyGold | None) -> t
     """Return the estimated balance, or a uniform one if it is too uncertain, and its origin, for messages."""
     classes = moments.classes
     balance, errors = estimate_many_balance(moments, over, gold)
-    if errors.max() > _TOO_WIDE:
+    if errors.max() > _LARGEST_STANDARD_ERROR:
         uniform = np.full(len(classes), 1 / len(classes))
         return uniform, f"uniform, because the votes do not determine it (P ± {errors.max():.2g})"
     origin = "votes" if gold is None else "votes and gold labels"

@@ -177,7 +177,7 @@ def group_errors(refit: Callable[[NDArray[np.intp]], Array], n_items: int) -> Ar
 
 
 # An estimate without a standard error counts as this many votes.
-_UNKNOWN_WORTH = 5.0
+_VOTES_IF_UNKNOWN = 5.0
 
 
 def with_gold(fit: BinaryFit, evidence: Evidence, *, method: str, screen: float) -> BinaryFit:
@@ -236,5 +236,5 @@ def _effective_votes(
     with np.errstate(divide="ignore", invalid="ignore"):
         worth = spread / errors**2
     known = np.isfinite(worth)
-    typical = float(np.median(worth[known])) if known.any() else _UNKNOWN_WORTH
-    return np.clip(np.where(known, worth, typical), _UNKNOWN_WORTH, moments.n_items)
+    typical = float(np.median(worth[known])) if known.any() else _VOTES_IF_UNKNOWN
+    return np.clip(np.where(known, worth, typical), _VOTES_IF_UNKNOWN, moments.n_items)

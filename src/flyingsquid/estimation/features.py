@@ -152,7 +152,7 @@ def fit_features(
     masks = _split(votes_on, groups)
     parts = [_HeldOut.of(posterior_of, mask, chosen, prior, counts[chosen]) for mask in masks]
     parts = [part for part in parts if part.rest.has_votes.any() and part.has_own.any()]
-    # Gold labels show directly what features are worth, and have corrected the class balance.
+    # Gold labels measure directly how much features help, and have corrected the class balance.
     doubt = 0.0 if gold is not None and (gold >= 0).any() else _contradiction(parts)
     means, scales = column_statistics(features, counts)
     every = _Voted(posterior, has_votes, counts)

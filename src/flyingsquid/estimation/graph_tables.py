@@ -40,7 +40,7 @@ Array = NDArray[np.float64]
 Route: TypeAlias = Literal["views", "em", "agreement"]
 _ENOUGH_GROUPS = 3
 # EM passes improve the tables if items have at least this many votes on average, as without a graph.
-_VOTES_AN_ITEM = 2.5
+_VOTES_PER_ITEM = 2.5
 _INSTEAD = 'use method="em", which then starts from agreement'
 
 
@@ -155,7 +155,7 @@ def _by_agreement(
     inside = votes if len(own) == votes.n_sources else votes.of_sources(own)
     counts, n_classes = Moments.of(inside, sample_weight=sample_weight), votes.n_classes
     tables, balance = agreement_tables(counts), np.full(n_classes, 1 / n_classes)
-    passed = not spare or _votes_around(votes, sample_weight, graph, task) >= _VOTES_AN_ITEM
+    passed = not spare or _votes_around(votes, sample_weight, graph, task) >= _VOTES_PER_ITEM
     if passed:
         refined = refine(EMVotes(inside, sample_weight), tables, balance, learn_balance=True)
         tables, balance = refined.tables, refined.balance

@@ -29,7 +29,7 @@ _LEAST_INFORMATION = 0.1
 _MOST_SKEWED = 4.0
 _REWEIGHTINGS = 2
 # Relative error of b: far below its sampling error, and reached without O(m³) steps.
-_CLOSE_ENOUGH = 1e-8
+_TOLERANCE = 1e-8
 # More sources than this are not tested by default: the test compares all pairs.
 _MOST_TESTED = 300
 CLEARLY_DEPENDENT = 1e-3
@@ -98,7 +98,7 @@ class Residuals:
         for _ in range(_REWEIGHTINGS):
             noise = _pair_noise(centered, weights, strength)
             weights = _inverse(noise, used)
-            strength = fit_rank_one(centered.covariance, weights, strength, _CLOSE_ENOUGH)
+            strength = fit_rank_one(centered.covariance, weights, strength, _TOLERANCE)
             strength = np.clip(strength, -most, most)
         return cls(centered, used, strength, _pair_noise(centered, weights, strength))
 

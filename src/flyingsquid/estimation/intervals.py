@@ -60,7 +60,7 @@ DEFAULT = Widening()
 _LEAST_BALANCE, _DOUBT_OF_BALANCE = 0.05, 0.9
 # If this share of all pairs is dependent, all sources are suspect.
 _DEPENDENT_PAIRS = 0.1
-# So many tested pairs make up for a dependent one, squared: with four or five sources, the pairs that are
+# This many tested pairs make up for a dependent one, squared: with four or five sources, the pairs that are
 # left after dependent ones were found test little.
 _TESTED_PER_DEPENDENT = 4.0
 

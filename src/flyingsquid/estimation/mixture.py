@@ -90,12 +90,12 @@ _NEGLIGIBLE = 0.01
 _PLAUSIBLE = 0.05
 # Sources may be independent if the trust exceeds the first number, and have passed the test with the second
 # (with .75, 1 of 4,000 random panels of LLMBar is recommended with a loss; with .5, 2). Guesses pass, too, so
-# the agreement must also have this p-value. In a crowd, who votes on an item is up to chance, so that pairs
-# which share errors meet on few items; a gain may then rest on tables that were rejected, if so many pairs
+# the agreement must also have this p-value. In a crowd, chance decides who votes on an item, so pairs that
+# share errors have few items in common; a gain may then rest on rejected tables, if this many pairs
 # beyond the number of sources were compared. With this exception for all sources, 11 of 31 recommended panels
 # of weak classifiers lose; with it for crowds alone, none is recommended.
 _LIKELY, _VERY_LIKELY, _CLEAR_SIGNAL, _FEWEST_TESTED = 0.5, 0.8, 0.005, 3
-# If more than this share of the pairs is dependent, independence does not count as tested, also if the tables
+# If more than this share of the pairs is dependent, independence does not count as tested, even if the tables
 # fit after the dependence is discounted: at twice this share, 22 of 2,500 random panels of LLMBar are
 # recommended with a loss.
 _FEW_DEPENDENT = 0.05

@@ -18,7 +18,7 @@ from flyingsquid.moments.scores import ScoreMoments
 Array = NDArray[np.float64]
 # Smallest variance of noise, as a share of the variance of scores: weights stay finite.
 _LEAST_NOISE = 1e-6
-# A pair of sources needs so many items in common.
+# A pair of sources needs this many items in common.
 _LEAST_OVERLAP = 3
 # Doubt in the model that remains if it fits perfectly, as it always does for three sources: errors that all
 # sources share look like truth. Of .03, .05 and .08, none was clearly better on random panels of asset_scores

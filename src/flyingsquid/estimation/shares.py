@@ -9,7 +9,7 @@ from numpy.typing import NDArray
 from scipy.special import ndtri
 
 Array = NDArray[np.float64]
-# So many standard errors to either side hold 95%.
+# An interval of this many standard errors to either side has a coverage of 95%.
 NORMAL_95 = 1.959963984540054
 
 
@@ -24,7 +24,7 @@ def wilson(share: Array, n: NDArray[np.int64] | Array) -> tuple[Array, Array]:
 
 # Probabilities that are too close to one half lead to coefficients above 1. Without this limit the
 # coverage of 95% intervals fell to 92.7% in one cell of the design half at n = 50 (docs/quality/rates.md).
-_MOST_TRUST = 1.5
+_LARGEST_COEFFICIENT = 1.5
 # Below this variance, probabilities are the same for all items up to rounding.
 _CONSTANT = 1e-12
 # A random sample is reported as non-random with at most this probability.
@@ -34,14 +34,14 @@ _FALSE_ALARM = 0.001
 class Shares(NamedTuple):
     """Estimated shares of K classes, each field an array of shape (..., K).
 
-    ``trust`` is the coefficient of the probabilities: 0 ignores them, and 1 takes them at face value.
+    ``coefficient`` is that of the probabilities: 0 ignores them, and 1 takes them at face value.
     ``n_effective`` is the number of gold labels that would have the same variance without probabilities.
     """
 
     share: Array
     low: Array
     high: Array
-    trust: Array
+    coefficient: Array
     n_effective: Array
 
 
@@ -64,19 +64,19 @@ def estimate_shares(
 
     Notes
     -----
-    The estimate is that of prediction-powered inference (Angelopoulos, Duchi and Zrnic 2023), in survey
-    sampling the regression estimator: the share among the gold labels plus ``trust`` times the difference of
-    the mean probability of all items and of the labeled ones. ``trust`` is the slope of the gold labels on
-    the probabilities, with two safeguards for small samples. Its denominator is at least the variance over
-    all items, because a sample without the rare, informative items does not determine the slope. And the
-    slope is shrunk by the share of its square that is noise, to zero if its t statistic is below 1, so that
-    useless probabilities are ignored. Estimates of more than two classes are made to add up to 1 by the
-    classes with the largest residuals.
+    The estimate is that of prediction-powered inference (Angelopoulos, Duchi and Zrnic 2023), in
+    survey sampling the regression estimator: the share among the gold labels plus ``coefficient`` times the
+    difference of the mean probability of all items and of the labeled ones. ``coefficient`` is the slope of
+    the gold labels on the probabilities, with two safeguards for small samples. Its denominator is at least
+    the variance over all items, because a sample without the rare, informative items does not determine the
+    slope. And the slope is shrunk by the share of its square that is noise, to zero if its t statistic is
+    below 1, so that useless probabilities are ignored. Estimates of more than two classes are made to add up
+    to 1 by the classes with the largest residuals.
 
     The interval is Wilson's (1927) with the unexplained part of the variance, and for a finite population.
     Its term z² / 4n² is kept at the number of gold labels: it represents errors of the model that a small
-    sample does not contain. If ``trust`` is 0, share and interval are those of the gold labels without a
-    model.
+    sample does not contain. If ``coefficient`` is 0, share and interval are those of the gold labels without
+    a model.
 
     Examples
     --------
@@ -90,8 +90,8 @@ def estimate_shares(
     labeled, predicted = gold.mean(axis=-2), probabilities.mean(axis=-2)
     y, f = gold - labeled[..., None, :], probabilities - predicted[..., None, :]
     total = (y**2).sum(axis=-2)
-    trust = _slope(total, (y * f).sum(axis=-2), (f**2).sum(axis=-2), (n - 1) * variance, n)
-    control, shift = trust[..., None, :] * f, trust * (mean - predicted)
+    coefficient = _slope(total, (y * f).sum(axis=-2), (f**2).sum(axis=-2), (n - 1) * variance, n)
+    control, shift = coefficient[..., None, :] * f, coefficient * (mean - predicted)
     weight = _normalize(((y - control) ** 2).sum(axis=-2))
     residual = y - control + weight[..., None, :] * control.sum(axis=-1, keepdims=True)
     share = labeled + shift - weight * shift.sum(axis=-1, keepdims=True)
@@ -111,7 +111,7 @@ def estimate_shares(
     np.divide(
         variance_alone + allowance, variance_alone * unexplained + allowance, out=gain, where=unexplained > 0
     )
-    return Shares(share, low, high, trust, effective_size(n, n_items, gain))
+    return Shares(share, low, high, coefficient, effective_size(n, n_items, gain))
 
 
 def effective_size(n: int, n_items: int, gain: Array | float) -> Array:
@@ -160,7 +160,7 @@ def _slope(total: Array, product: Array, square: Array, population: Array, n: in
     noise = np.maximum(total - 2 * slope * product + slope**2 * square, 0.0) / (n - 2)
     signal = slope**2 * denominator
     kept = 1 - np.divide(noise, signal, out=np.ones_like(total), where=signal > noise)
-    return np.asarray(np.minimum(slope * kept, _MOST_TRUST))
+    return np.asarray(np.minimum(slope * kept, _LARGEST_COEFFICIENT))
 
 
 def _normalize(values: Array) -> Array:

@@ -20,7 +20,7 @@ Array = NDArray[np.float64]
 # Evidence below this many standard errors does not connect two groups, and does not orient one.
 _NEEDED_ERRORS = 2.0
 # A single pair needs more, because many pairs are tested.
-_NEEDED_FOR_A_LINK = 3.0
+_ERRORS_FOR_LINK = 3.0
 # Anchors of which more than this share (by strength of the source) contradict the rest are refused.
 _CONTRADICTION = 0.4
 # Gold labels decide a sign when they make it e² times likelier than its opposite.
@@ -92,7 +92,7 @@ def _z_score(agreement: Array, overlap: Array, items: Array, n_items: float) -> 
 
 def _grow_trees(links: Array) -> tuple[Array, NDArray[np.intp]]:
     """Grow trees of significant links by Prim's algorithm, strongest first."""
-    strength = np.where(np.abs(links) >= _NEEDED_FOR_A_LINK, np.abs(links), 0.0)
+    strength = np.where(np.abs(links) >= _ERRORS_FOR_LINK, np.abs(links), 0.0)
     m = len(links)
     signs, group = np.ones(m), np.zeros(m, np.intp)
     waiting, reach, parent = np.ones(m, np.bool_), np.zeros(m), np.zeros(m, np.intp)

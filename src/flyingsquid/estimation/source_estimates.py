@@ -49,7 +49,7 @@ from flyingsquid.votes.codes import OneHot
 Array = NDArray[np.float64]
 # Reach of intervals after a correction by gold labels: a constant, and a share of the doubt.
 _CORRECTED_REACH, _CORRECTED_DOUBT = 0.05, 0.75
-# Standard errors use at most this many cells of votes, and so many parameters together.
+# Standard errors use at most this many cells of votes, and at most this many parameters.
 _MOST_SCORE_CELLS, _MOST_PARAMETERS = 1 << 18, 600
 # Shares below this change no digit.
 _ROUNDING = 1e-15

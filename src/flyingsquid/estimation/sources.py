@@ -16,7 +16,7 @@ _ROUNDS = 3
 # The weight of a vote is at most this many times the odds of its source's accuracy.
 _MOST_TIMES_ODDS = 2.0
 # A shift below this share of the source's votes is sampling noise.
-_WORTH_SAYING = 0.1
+_LEAST_REPORTED_SHIFT = 0.1
 
 
 @dataclass(frozen=True, slots=True)
@@ -279,7 +279,7 @@ def _tables(latent: Array, low: Array, high: Array, observed: Array, balance: Ar
     cells = clip_and_restore(latent, low, high, float(balance[1] - balance[0]))
     joint = np.stack([observed - cells, observed + cells], axis=1) / 2
     votes = observed[:, :2].sum(axis=1, keepdims=True)
-    clipped = (np.abs(cells - latent) > _WORTH_SAYING * votes).any(axis=1)
+    clipped = (np.abs(cells - latent) > _LEAST_REPORTED_SHIFT * votes).any(axis=1)
     return np.clip(joint / balance[None, :, None], 0, 1), clipped
 
 

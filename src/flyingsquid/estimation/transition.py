@@ -38,7 +38,7 @@ _MOST_PERSISTENT = 0.99
 _LEAST_TRUST, _TRUSTED = 0.1, 0.5
 # Without a test, neighbors count as far as errors do not persist; not at all from this persistence on. It is
 # at most .2 on simulated chains, and above .3 for most triples of detectors (docs/design/0009-default.md).
-_REPEATED = 0.3
+_PERSISTENT = 0.3
 
 
 @dataclass(frozen=True, slots=True)
@@ -178,7 +178,7 @@ def share_of_neighbors(trust: float, persistence: float, n_sources: int) -> floa
     [1.0, 0.5, 0.0]
     """
     tested = float(np.clip(round((trust - _LEAST_TRUST) / (_TRUSTED - _LEAST_TRUST), 12), 0.0, 1.0))
-    return max(tested, 1 - persistence / _REPEATED) if n_sources == 3 else tested
+    return max(tested, 1 - persistence / _PERSISTENT) if n_sources == 3 else tested
 
 
 def transition_by_agreement(
@@ -287,7 +287,7 @@ def _standard_error(
 # The system has K² unknowns, all coupled.
 MOST_CLASSES = 40
 # Largest total variation distance between the class balance and the margins that the lagged votes imply.
-_MOST_AT_ODDS = 0.1
+_LARGEST_DISTANCE = 0.1
 
 
 def require_few_classes(n_classes: int) -> None:
@@ -326,7 +326,7 @@ def fit_transition_many(moments: SequenceMoments, tables: Array, balance: Array)
     total = squares.sum(axis=0)
     system = np.kron(total, total) - np.einsum("ikp,ilq->klpq", squares, squares).reshape(n_classes**2, -1)
     found = np.linalg.lstsq(system, pull.ravel(), rcond=1e-9)[0].reshape(n_classes, n_classes)
-    if max(np.abs(found.sum(axis=axis) - balance).sum() / 2 for axis in (0, 1)) > _MOST_AT_ODDS:
+    if max(np.abs(found.sum(axis=axis) - balance).sum() / 2 for axis in (0, 1)) > _LARGEST_DISTANCE:
         # The lagged votes imply another balance than the given one, so the two cannot be combined.
         return Transition(apart, 0.0, np.inf, pairs, np.zeros(m))
     joint = with_margins(found, balance, float(moments.n_pairs))

@@ -122,8 +122,8 @@ def trust_in_tables(
     n_voting = int(voting.sum())
     n_pairs = n_voting * (n_voting - 1) / 2
     found, against = Trust(0.0), None
-    # Sources that never vote together were given different items, which says nothing about the classes: with
-    # trust from such abstentions, four workers of crowd_rte were 11 points below majority vote.
+    # Sources that never vote together were given different items, which is not evidence about the classes:
+    # with trust from such abstentions, four workers of crowd_rte were 11 points below majority vote.
     n_voting_pairs = np.count_nonzero(shares_items & voting[pairs.first] & voting[pairs.second])
     if n_voting_pairs == n_pairs and (cast[voting] >= 1).all():
         against = abstained
@@ -153,7 +153,7 @@ def trust_in_tables(
         found = Trust(0.0, shared_errors, n_tested)
     if against is None:  # nothing could be tested, as with three sources that always vote
         return found
-    if not n_tested:  # abstentions fit the tables, but say little about the accuracies
+    if not n_tested:  # abstentions fit the tables, but are weak evidence about the accuracies
         most *= share_determined(pairs, weights)
     dependent = dependence.n_pairs / max(n_pairs, 1)
     share = min(most, probability_adequate(against)) / (1 + (dependent / _MANY_DEPENDENT) ** 8)

@@ -37,7 +37,7 @@ Pair: TypeAlias = tuple[int, int]
 _RESIDUAL_FLOOR = 0.05
 # Cells with fewer items than this are shrunk toward the estimates for single sources.
 _ENOUGH_ITEMS = 30.0
-_NEXT_TO_NOTHING = 1e-6
+_TINY_PROBABILITY = 1e-6
 
 
 @dataclass(frozen=True, slots=True)
@@ -234,7 +234,7 @@ def unit_table(
         joint = weight * joint + (1 - weight) * alone * states[:, None]
     # No cell is below half a vote, because smaller rates cannot be observed; "no information" stays possible.
     floor = np.minimum(0.5 / n_items, states[:, None] * balance)
-    joint, found = np.maximum(joint, floor), alone * (_NEXT_TO_NOTHING / n_items)
+    joint, found = np.maximum(joint, floor), alone * (_TINY_PROBABILITY / n_items)
     who = np.zeros(len(states), np.intp) if abstention_counts else _voting_sources(len(sources), len(balance))
     for number in np.unique(who[states > 0]):
         part = (states > 0) & (who == number)
@@ -266,7 +266,7 @@ def _one_by_one(single: Array, balance: Array) -> Array:
     scores = np.tile(np.log(balance), (len(patterns), 1))
     for column, table in enumerate(single):
         # No vote, -1, reads the last column. Impossible votes get a small probability.
-        scores += np.log(np.maximum(table, _NEXT_TO_NOTHING)).T[patterns[:, column]]
+        scores += np.log(np.maximum(table, _TINY_PROBABILITY)).T[patterns[:, column]]
     return to_probabilities(scores)
 
 

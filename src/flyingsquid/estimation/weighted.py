@@ -18,7 +18,7 @@ _LEAST_SHARE = 0.01
 # Votes of one-sided sources are weighted by share**-power of their class; power 1 would balance the classes.
 _BALANCING = 1 / 3
 _RAREST = 0.01
-# Votes count equally if fewer sources than this cast nearly all votes, and by their weights from so many on
+# Votes count equally if fewer sources than this cast nearly all votes, and by their weights from this many on
 # (docs/design/0009-default.md).
 _TWO_SOURCES, _THREE_SOURCES = 2.25, 2.75
 # A source is one-sided if voting for one class only had at most this probability by chance.

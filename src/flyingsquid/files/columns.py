@@ -32,7 +32,7 @@ _NO_ITEM = Hint("item", "if no column identifies the items", False)
 
 @dataclass(frozen=True, slots=True)
 class ReadOptions:
-    """Options of :func:`~flyingsquid.files.open_votes` that say where the votes of a file are.
+    """Options of :func:`~flyingsquid.files.open_votes` that describe where the votes of a file are.
 
     Columns that are None are inferred.
     """

@@ -31,15 +31,16 @@ from flyingsquid.votes.decisions import expected_credit
 Array = NDArray[np.float64]
 Mask = NDArray[np.bool_]
 
-WORTH_HAVING = 0.005
+LEAST_GAIN = 0.005
 """Below this gain the two are equally good for any practical purpose."""
 # Differences that are shown as 0.0 points.
 _EQUAL = 0.0005
-_ALIKE = 0.08
+# Wording of "no better": the range of accuracies that counts as equal, and votes per item that count as few.
+_SIMILAR_RANGE, _FEW_VOTES = 0.08, 1.5
 # No real dataset has shown a gain this large.
-_TOO_GOOD = 0.3
+_IMPLAUSIBLE_GAIN = 0.3
 UNTESTED = "there are too few votes to test whether the sources are independent"
-_TOO_GOOD_DOUBT = "such a gain is more often a sign that good and bad sources are confused"
+_IMPLAUSIBLE_GAIN_DOUBT = "such a gain is more often a sign that good and bad sources are confused"
 PERSISTENT = 0.1
 """Errors with a smaller excess correlation than this hardly change a label."""
 _MOST_NAMED = 5
@@ -56,9 +57,9 @@ class Verdict:
     Attributes
     ----------
     kind : {"recommended", "no better", "unproven", "no signal", "contradictory"}
-        "no better": majority vote is as good. "unproven": a gain is estimated, but rests on an assumption
-        that could not be tested or did not hold. "no signal": chance could explain how often the
-        sources agree.
+        "recommended": every plausible model estimates a gain of at least half a point. "no better":
+        majority vote is as good. "unproven": a gain is estimated, but rests on an assumption that could
+        not be tested or did not hold. "no signal": chance could explain how often the sources agree.
         "contradictory": two groups of sources disagree, and the votes do not show which is right.
     text : str
     gain : float
@@ -269,13 +270,13 @@ def recommend(
     interval : pair of floats, optional
         95% interval of the gain.
     """
-    if gain < WORTH_HAVING:
+    if gain < LEAST_GAIN:
         reason = _reason(accuracies, coverage)
         return Verdict("no better", f"No better than majority vote, because {reason}.", gain, interval)
     claim = f"estimated accuracy is {100 * gain:.1f} points above majority vote"
     if interval is not None:
         claim += f" (95% interval {100 * interval[0]:+.1f} to {100 * interval[1]:+.1f})"
-    found = [*doubts, *([_TOO_GOOD_DOUBT] if gain > _TOO_GOOD else [])]
+    found = [*doubts, *([_IMPLAUSIBLE_GAIN_DOUBT] if gain > _IMPLAUSIBLE_GAIN else [])]
     if not found:
         return Verdict("recommended", f"Recommended: {claim}.", gain, interval)
     text = f"Unproven: {claim}, but {' and '.join(found)}. Compare with some gold labels before use."
@@ -306,9 +307,9 @@ def recommend_by_gold(gain: float, interval: tuple[float, float], n_gold: int) -
         f"on {format_count(n_gold, 'gold label')}, accuracy is {above} (95% interval {100 * low:+.1f} to "
         f"{100 * high:+.1f})"
     )
-    if low > 0 and gain >= WORTH_HAVING:
+    if low > 0 and gain >= LEAST_GAIN:
         return Verdict("recommended", f"Recommended: {found}.", gain, interval)
-    if high < WORTH_HAVING:
+    if high < LEAST_GAIN:
         return Verdict("no better", f"No better than majority vote: {found}.", gain, interval)
     more = "More gold labels are needed to tell which is more accurate."
     return Verdict("unproven", f"Unproven: {found}. {more}", gain, interval)
@@ -336,9 +337,9 @@ def _reason(accuracies: Array, coverage: Array) -> str:
     if len(voting) < FEWEST_SOURCES:
         few = "one source" if len(voting) == 1 else "two sources"
         return f"the votes of {few} do not determine accuracies"
-    if coverage.sum() < 1.5:
-        return f"an item has {coverage.sum():.1f} votes on average, so there is little to weigh"
-    if np.ptp(voting) < _ALIKE:
+    if coverage.sum() < _FEW_VOTES:
+        return f"an item has {coverage.sum():.1f} votes on average, so weights of sources rarely matter"
+    if np.ptp(voting) < _SIMILAR_RANGE:
         low, high = voting.min(), voting.max()
         return f"the sources are about equally good ({low:.0%} to {high:.0%})"
     return "the weights of the sources rarely change which class wins"

@@ -35,8 +35,8 @@ from flyingsquid.fits.base import (
     read_common,
 )
 from flyingsquid.fits.diagnostics import (
+    LEAST_GAIN,
     UNTESTED,
-    WORTH_HAVING,
     Diagnostics,
     Verdict,
     dependence_doubts,
@@ -218,7 +218,7 @@ class WeightedFit(Fit):
         if interval is None:  # from counts alone
             gain, is_certain = gain_on_drawn_items(self), self.is_tested and self.mixture.trust > 0.5
         else:
-            gain, is_certain = self.gain, interval[0] > WORTH_HAVING
+            gain, is_certain = self.gain, interval[0] > LEAST_GAIN
         if p_value_of_chance(moments) > _BY_CHANCE:
             return Verdict("no signal", _NO_SIGNAL, gain, interval)
         if self.mixture.majority >= 0.5:

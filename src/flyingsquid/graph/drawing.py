@@ -100,7 +100,7 @@ def _sources(
 
 def _node(kind: str, point: Point, radius: float, name: str, labeled: bool, hint: str = "") -> str:
     x, y = point
-    # The title shows when the pointer rests on the node, also where there is no room for labels.
+    # The title shows when the pointer rests on the node, even if there is no room for labels.
     title = f"<title>{escape(hint or name)}</title>"
     circle = f'<circle class="{kind}" cx="{x:.1f}" cy="{y:.1f}" r="{radius:g}">{title}</circle>'
     text = f'<text class="of-{kind}" x="{x:.1f}" y="{y:.1f}">{escape(name)}</text>'

@@ -278,7 +278,7 @@ def number(answer: Any, *, pick: Pick = "only") -> float:
 
     Examples
     --------
-    >>> number("Score: 8/10"), number(0.25), number("GPT-4 says so")
+    >>> number("Score: 8/10"), number(0.25), number("GPT-4 agrees")
     (8.0, 0.25, nan)
     """
     if isinstance(answer, (int, float)) and not isinstance(answer, bool):

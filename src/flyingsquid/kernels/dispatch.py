@@ -190,7 +190,7 @@ def _powers(codes: NDArray[Any], n_classes: int) -> NDArray[np.int32]:
 # ---------------------------------------------------------------------- labels of two classes
 
 
-def split_silence(
+def split_missing(
     weights: NDArray[np.float64],
 ) -> tuple[NDArray[np.float64], NDArray[np.float64], Any]:
     """Split weights of both votes and of no vote, shape (m, 3), into a constant and contributions of votes.
@@ -198,7 +198,7 @@ def split_silence(
     An item without votes then has exactly the constant, and so do votes that cancel out. Weights of
     shape (m, 3, r) give arrays of shape (m, r), and r constants.
 
-    >>> zero, one, constant = split_silence(np.array([[-1.0, 2.0, 0.5]]))
+    >>> zero, one, constant = split_missing(np.array([[-1.0, 2.0, 0.5]]))
     >>> float(zero[0] + constant), float(one[0] + constant), float(constant)
     (-1.0, 2.0, 0.5)
     """
@@ -210,7 +210,7 @@ def binary_labels(
     kernels: Kernels, codes: NDArray[Any], weights: NDArray[np.float64], offset: float, answer: NDArray[Any]
 ) -> None:
     """Write P(Y = k | votes) to ``answer`` (n, 2), for log odds of ``offset`` plus the ``weights`` (m, 3)."""
-    zero, one, constant = split_silence(weights)
+    zero, one, constant = split_missing(weights)
 
     def write(blocks: Sequence[slice]) -> None:
         for rows in blocks:

@@ -20,7 +20,7 @@ Array = NDArray[np.float64]
 _FALSE_ALARMS = 1e-4
 # When there are more records, every second one of the older half is dropped: the past gets coarser.
 MOST_RECORDS = 512
-# Smaller changes are not worth a sentence.
+# Smaller changes are not reported.
 _LEAST_CHANGE = 0.04
 
 
@@ -217,7 +217,7 @@ def _cuts(series: _Series, low: int, high: int, threshold: float) -> list[int]:
     known = np.concatenate([[0.0], np.cumsum(information)])
     sums = np.concatenate([[0.0], np.cumsum(information * values)])
     left, right = sums[at] / known[at], (sums[-1] - sums[at]) / (known[-1] - known[at])
-    # A stretch shorter than a window is worth a window.
+    # A stretch shorter than a window counts as one window.
     worth_left = np.maximum(known[at], np.maximum.accumulate(single)[at - 1])
     worth_right = np.maximum(known[-1] - known[at], np.maximum.accumulate(single[::-1])[::-1][at])
     scores = np.abs(left - right) / np.sqrt(1 / worth_left + 1 / worth_right)

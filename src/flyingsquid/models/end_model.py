@@ -164,7 +164,7 @@ class WeaklySupervisedClassifier(ClassifierMixin, BaseEstimator):  # type: ignor
         known = getattr(end_model, "classes_", classes)
         if self.labels == "proba" or np.array_equal(known, classes):
             return found
-        # The end model does not know classes without any training label.
+        # The end model has no probability for classes without any training label.
         column = {label: k for k, label in enumerate(classes.tolist())}
         whole = np.zeros((len(found), len(column)))
         whole[:, [column[label] for label in np.asarray(known).tolist()]] = found

@@ -176,8 +176,22 @@ def part_of(arrays: Mapping[str, NDArray[Any]], prefix: str) -> dict[str, NDArra
 def load(path: str | os.PathLike[str]) -> Saved:
     """Load a model or counts that ``save`` wrote, or the model in a checkpoint of ``flyingsquid stream``.
 
-    Nothing in the file is executed. A file that is damaged, of another program or of an unknown version
-    raises :class:`~flyingsquid.exceptions.ModelFileError`.
+    Nothing in the file is executed.
+
+    Parameters
+    ----------
+    path : str or os.PathLike
+        File that was written by ``save`` of a model or of counts, or by ``flyingsquid label --model``.
+
+    Returns
+    -------
+    model or counts
+        An object of the class that was saved, such as :class:`~flyingsquid.LabelModel`.
+
+    Raises
+    ------
+    ModelFileError
+        If the file is damaged, was written by another program, or has an unknown version.
 
     Examples
     --------

@@ -75,18 +75,18 @@ class LabelModel(FitAttributes[Fitted, FitData], BatchEstimator):
         ``flyingsquid.solvers``.
 
         ================= =============================== ================= ============================
-        method            assumes                         needs             use when
+        method            assumes                         needs             use for
         ================= =============================== ================= ============================
-        ``auto``          better than random on average   counts or votes   in doubt
+        ``auto``          better than random on average   counts or votes   any votes
         ``weighted``      better than random on average   counts            many sources and classes
-        ``triplet``       independent, equal errors       counts, 2 classes following the paper
-        ``covariance``    independent                     counts, 2 classes sources are independent
-        ``quadratic``     independent                     counts, 2 classes following the paper
-        ``marginal``      equal errors                    counts, 2 classes a known balance is imbalanced
+        ``triplet``       independent, equal errors       counts, 2 classes results of the paper
+        ``covariance``    independent                     counts, 2 classes independent sources
+        ``quadratic``     independent                     counts, 2 classes results of the paper
+        ``marginal``      equal errors                    counts, 2 classes a known, imbalanced balance
         ``agreement``     independent                     counts            many classes, few votes
         ``em``            independent                     votes             many classes, many votes
         ``decomposition`` independent                     votes             three sources per class
-        ``one_vs_rest``   as its binary solver            counts            following the paper
+        ``one_vs_rest``   as its binary solver            counts            results of the paper
         ``panel``         consistent judges err less      votes             judges with orders or repeats
         ================= =============================== ================= ============================
 
@@ -122,7 +122,9 @@ class LabelModel(FitAttributes[Fitted, FitData], BatchEstimator):
     Attributes
     ----------
     classes_ : array of shape (K,)
+        Class labels, in the order of probabilities and tables.
     source_names_ : tuple of m str
+        Names of the sources.
     method_ : str
         The method that was used.
     reason_ : str
@@ -147,6 +149,7 @@ class LabelModel(FitAttributes[Fitted, FitData], BatchEstimator):
         Correlation of the errors of each source on neighboring tasks that the truths do not explain; NaN
         unless all tasks have the same sources in the same order.
     temper_ : float
+        Factor for the log evidence of other tasks.
     rows_used_ : {"all", "distinct", "none"}
         Rows of votes that the solver could read in addition to the counts.
     n_gold_ : int
@@ -231,8 +234,8 @@ class LabelModel(FitAttributes[Fitted, FitData], BatchEstimator):
             Gold labels of some items; None, NaN and masked values are unknown, and so is -1 unless it is a
             class. They should be a random sample of the items. A mapping or a Series is joined by item
             identifier; other values are matched by position. ``method="auto"`` first fits the votes without
-            gold labels, then corrects the log odds to the extent that cross-validation supports it; fewer
-            than five labels are not used. ``diagnostics_.gold`` reports the effect. Closed forms use gold
+            gold labels, then corrects the log odds as far as the gold labels support it; fewer than five
+            labels are not used. ``diagnostics_.gold`` reports the effect. Closed forms use gold
             labels for signs, for the class balance unless it was given, and for accuracies; ``em`` keeps them
             fixed during its passes.
         sample_weight : array of shape (n,) or float, optional

@@ -463,7 +463,7 @@ class OnlineLabelModel(FitAttributes[Fitted, FitData], VoteEstimator):
             stream.due = self.warm_up
             return
         every = _stream.items_between_fits(self)
-        # While few items have been seen, a quarter more of them is news.
+        # While few items have been seen, a quarter more of them can change the estimates.
         stream.due = n + min(every, max(10, n // 4))
         moments = window.moments()
         if self.refresh is None and stream.is_unchanged(moments):
@@ -494,7 +494,7 @@ class OnlineLabelModel(FitAttributes[Fitted, FitData], VoteEstimator):
         size = float(stream.window.n_items)
         accuracies = fitted.fit.accuracies
         stream.history = stream.history.extended(n, size, accuracies, fitted.interval)
-        pace = size / 4  # windows that overlap by more say little that is new
+        pace = size / 4  # windows that overlap more add little information
         pace = min(pace, _RECORD_EVERY) if isinstance(self.window, str) else pace
         stream.record_due = n + max(_stream.items_between_fits(self), int(pace))
 

@@ -44,12 +44,14 @@ def agreeing_parts(
     """
     newer, older = np.cumsum(sizes), np.cumsum(hits, axis=0)
     keep = len(sizes)
-    while keep > 1 and not _is_one(newer[:keep], older[:keep], dispersion, tests):
+    while keep > 1 and not _is_homogeneous(newer[:keep], older[:keep], dispersion, tests):
         keep -= 1
     return keep
 
 
-def _is_one(sizes: NDArray[np.float64], hits: NDArray[np.float64], dispersion: float, tests: float) -> bool:
+def _is_homogeneous(
+    sizes: NDArray[np.float64], hits: NDArray[np.float64], dispersion: float, tests: float
+) -> bool:
     """Return whether no split shows a difference, for sums from the newest part on."""
     total, splits = sizes[-1], len(sizes) - 1
     share = hits[-1] / total
@@ -82,7 +84,7 @@ def dispersion_of(newer: NDArray[np.float64], older: NDArray[np.float64], size: 
 # Most parts of the same size.
 _PER_SIZE = 3
 # Dispersion and prediction errors are averaged over about this many blocks.
-_MEMORY = 50
+_AVERAGED_BLOCKS = 50
 # A window is tested again after it has grown by this share.
 _GROWTH = 0.01
 # Cap on the relative error of one block, such as the first one after a change.
@@ -157,7 +159,7 @@ class DyadicCounts(BlockWindow):
             if self.sizes[-1] == self.block:
                 apart = dispersion_of(hits, self._hits[-1], self.block, self.block)
                 self._compared += 1
-                self._apart += (apart - self._apart) / min(self._compared, _MEMORY)
+                self._apart += (apart - self._apart) / min(self._compared, _AVERAGED_BLOCKS)
         self.sizes.append(self.block)
         self._parts.append(new)
         self._hits.append(hits)
@@ -219,7 +221,7 @@ class DyadicCounts(BlockWindow):
         errors = np.mean((sums / sizes - hits / self.block) ** 2 / (share * (1 - share)), axis=1)
         relative = np.minimum(errors / max(errors.min(), 1e-12), _WORST_BLOCK).tolist()
         self._foretold += 1
-        rate = 1 / min(self._foretold, _MEMORY)
+        rate = 1 / min(self._foretold, _AVERAGED_BLOCKS)
         # A window that has just become possible has had the same parts as the one before it.
         known = (self._errors + self._errors[-1:] * len(relative))[: len(relative)] or [1.0] * len(relative)
         self._errors = [old + rate * (new - old) for old, new in zip(known, relative, strict=True)]

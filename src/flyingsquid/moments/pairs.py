@@ -21,7 +21,7 @@ from flyingsquid.votes.codes import rows_of_entries
 Array = NDArray[np.float64]
 
 
-# Sparse counts are faster if there are this many cells, of which at most one in so many is not 0.
+# Sparse counts are faster if there are this many cells, of which at most one in this many is not 0.
 _MANY_CELLS, _CELLS_PER_COUNT = 1 << 18, 16
 
 

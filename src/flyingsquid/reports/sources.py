@@ -41,7 +41,7 @@ from flyingsquid.reports.study import MOST_SHOWN, Study
 from flyingsquid.reports.svg import chart_figure, panels_figure
 from flyingsquid.votes import Votes
 
-# The table lists at most this many sources; nobody reads a longer one.
+# The table lists at most this many sources.
 _MOST_ROWS = 1_000
 _HEADINGS = {
     "name": "Source",

@@ -94,8 +94,15 @@ def register(solver: type[Solver]) -> type[Solver]:
 
 
 def get_solver(method: Any) -> Solver:
-    """Return a solver; ``method`` is a solver or the name of one.
+    """Return the solver that ``method`` names.
 
+    Parameters
+    ----------
+    method : str or Solver
+        Name of a registered solver, or a solver, which is returned unchanged.
+
+    Examples
+    --------
     >>> get_solver("triplet")
     Triplet(aggregate='mean', triplets=None, screen=1.0, cliques='instrument')
     """

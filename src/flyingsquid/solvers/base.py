@@ -65,7 +65,7 @@ class Requires:
     confusion: bool = True
 
 
-# What the user is told if a solver lacks a capability that the data or the options need.
+# Error messages for a solver that lacks a capability that the data or the options need.
 _REFUSALS = {
     "graph": "`graph` is not supported by {name}; leave it out.",
     "gold": '`gold` is not supported by {name}; leave it out, or use method="auto".',

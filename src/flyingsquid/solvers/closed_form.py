@@ -62,11 +62,11 @@ _CLOSED_FORM = Requires(
     classes="binary", rows="unused", graph=True, gold=True, signs=True, estimated_balance=True
 )
 # Larger values would skip all triplets of any data.
-_MOST_ERRORS = 1e6
+_LARGEST_SCREEN = 1e6
 # Without an interval, an accuracy this close to one half counts as indistinguishable from random votes.
 _NEAR_CHANCE = 0.02
 # Share of votes for one class, beyond the expected share, that makes the class balance doubtful.
-_LEAN = 0.05
+_DOUBTFUL_EXCESS = 0.05
 
 
 @dataclass(frozen=True)
@@ -319,7 +319,7 @@ def _fallback_note(found: BinaryTasks, method: str) -> str:
 
 
 def _check_screen(screen: Any) -> None:
-    if not is_number(screen) or not 0 <= screen <= _MOST_ERRORS:
+    if not is_number(screen) or not 0 <= screen <= _LARGEST_SCREEN:
         raise OptionError(f"`screen` must be a float >= 0; got {format_value(screen)}.")
 
 
@@ -483,7 +483,7 @@ def _balance_doubts(fit: Fit, moments: Moments, found: BinaryTasks) -> list[str]
         accuracy, share = fit.accuracies[own], fit.class_balance[number][1]
         expected = share * accuracy + (1 - share) * (1 - accuracy)
         lean += float((counts[own, 1] - expected * counts[own].sum(axis=1)).sum())
-    return ["the class balance does not fit the votes"] if abs(lean) > _LEAN * counts.sum() else []
+    return ["the class balance does not fit the votes"] if abs(lean) > _DOUBTFUL_EXCESS * counts.sum() else []
 
 
 def _identical_sources(found: BinaryTasks) -> list[tuple[int, ...]]:

@@ -30,15 +30,15 @@ from flyingsquid.solvers.weighted import (
 )
 from flyingsquid.votes.codes import OneHot
 
-# A class is reported if it gets fewer labels than this part of their expected number; at most so many are
+# A class is reported if it gets fewer labels than this part of their expected number; at most this many are
 # named.
 _RARELY, _MOST_NAMED = 0.2, 3
-# Gold labels contradict the votes if labels of the votes alone agree with them less than so many standard
-# errors above chance, and less than the probabilities imply, by this much and so many standard errors. Fewer
-# than the first number are not compared, and fewer than the second must be this far below chance. With 50 to
-# 300 gold labels of the design half, this reports 95 to 100% of exchanged classes (spouse: fewer) and most
-# permuted gold labels. Correct ones are reported on breast_cancer (84%), crowd_trec and spouse (at most 10%),
-# whose votes are hardly above chance.
+# Gold labels contradict the votes if labels of the votes alone agree with them less than this many standard
+# errors above chance, and less than the probabilities imply, by this much and by this many standard errors.
+# Fewer than the first number are not compared, and fewer than the second must be this far below chance. With
+# 50 to 300 gold labels of the design half, this reports 95 to 100% of exchanged classes (spouse: fewer) and
+# most permuted gold labels. Correct ones are reported on breast_cancer (84%), crowd_trec and spouse (at most
+# 10%), whose votes are hardly above chance.
 _FEWEST_COMPARED, _MANY_COMPARED = 20, 50
 _ABOVE_CHANCE, _BELOW_CHANCE, _SHORTFALL = 1.0, -3.0, (0.15, 3.0)
 

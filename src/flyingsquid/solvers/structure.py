@@ -14,6 +14,7 @@ from flyingsquid.moments import Moments
 from flyingsquid.votes import as_votes
 
 __all__ = ["LearnedGraph", "graph_from", "learn_structure"]
+# Probability of a false edge among all pairs; 0.01 finds 1% more edges (docs/design/0006-structure.md, d).
 SIGNIFICANCE = 0.001
 
 

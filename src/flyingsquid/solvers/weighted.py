@@ -36,12 +36,12 @@ MAJORITY_FOLLOWED = (
     "Two groups of sources contradict each other, and the votes do not show which group is right; labels "
     "follow the majority vote."
 )
-"""Concern reported if several explanations fit the votes."""
+"""Concern reported if two explanations fit the votes equally well."""
 CONSISTENT_FOLLOWED = (
     "Two groups of judges contradict each other; the labels are based on the judges that give the "
     "same answer in both orders. To check whether this is right, label the items that fs.suggest_items lists."
 )
-"""Concern reported if several explanations fit the votes of judges that were asked in several orders."""
+"""Concern reported if two explanations fit the votes of judges that were asked in several orders."""
 
 
 @dataclass(frozen=True)
@@ -200,5 +200,5 @@ def describe_mixture(found: MixtureFit) -> tuple[str, tuple[str, ...]]:
         parts.append(f"{pairs} of sources discounted")
     if mixture.majority < 0.5:
         return "; ".join(parts), ()
-    parts.insert(0, f"several explanations fit; {mixture.majority:.0%} plain majority vote")
+    parts.insert(0, f"two groups of sources contradict each other; {mixture.majority:.0%} majority vote")
     return "; ".join(parts), (MAJORITY_FOLLOWED,)

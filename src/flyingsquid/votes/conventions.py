@@ -40,8 +40,8 @@ GOLD_NAMES = frozenset({
 MOST_DISTINCT = 100
 # With fewer rows, values that differ from each other and from all votes are no evidence of an identifier.
 _MIN_ROWS = 3
-# A column of votes shares its values with other sources. One with so many distinct values, of which so large
-# a share occurs nowhere else, holds something else: an age, a date, a text.
+# A column of votes shares its values with other sources. One with this many distinct values, of which this
+# large a share occurs nowhere else, holds something else: an age, a date, a text.
 _MIN_DISTINCT, _OWN_SHARE = 10, 0.8
 
 
@@ -210,7 +210,7 @@ def normalize_label(label: Any) -> Any:
 
 # Numbers up to this one may be class numbers even if most of them do not occur. Beyond, this share must.
 SMALL_NUMBER, _OCCURRING = 19, 0.2
-# A number beyond so many that do not occur is probably a code for "no vote", such as 9 after 1 to 5.
+# A number beyond this many that do not occur is probably a code for "no vote", such as 9 after 1 to 5.
 _GAP = 3
 
 
@@ -261,7 +261,7 @@ _MOST_ITEMS, _MIN_ITEMS, _MIN_SOURCES = 20_000, 100, 3
 _GROUPS = 10
 # More classes are not tested for a class 0 that means "no vote".
 _MOST_CLASSES = 50
-# The other convention must have so many times the association of this one, plus this much, by so many
+# The other convention must have this many times the association of this one, plus this much, by this many
 # standard errors. tests/votes/test_conventions.py counts false alarms; docs/design/0013-public-api.md lists
 # them.
 _SIGNED = (1.2, 0.1, 2.0)
@@ -272,15 +272,15 @@ _MOST_MISSING = 0.9
 _MIN_ZEROS = 0.05
 # By how much more two votes of a column must agree than two votes of a row, and how many columns it takes.
 _TRANSPOSED, _MIN_COLUMNS = 0.1, 20
-# Integers are probably scores if at least so many occur, two votes on an item differ at least this often, and
-# those that differ have at least this mean correlation: 0.21 and 0.70 on the panels of
-# docs/quality/scores.md.
-# Numbers of classes are correlated only if similar numbers are confused, and then votes mostly agree.
+# Integers are probably scores if at least this many occur, two votes on an item differ at least this often,
+# and those that differ have at least this mean correlation: 0.21 and 0.70 on the panels of
+# docs/quality/scores.md. Numbers of classes are correlated only if similar numbers are confused, and then
+# votes mostly agree.
 _MIN_SCORES, _SCORES_DIFFER, _SCORE_CORRELATION = 10, 0.5, 0.15
 # Pairs of sources that are compared; the fewest votes that differ of a pair, and of all pairs.
 _SCORE_PAIRS, _MIN_PAIR, _MIN_DIFFERENT = 100, 10, 200
 # Added to counts of pairs, so that pairs that do not occur have a logarithm.
-_HALF_A_PAIR = 0.5
+_PSEUDO_COUNT = 0.5
 
 
 @dataclass(frozen=True, slots=True)
@@ -391,7 +391,7 @@ def _misread_signs(codes: NDArray[np.integer]) -> list[Misreading]:
     ratio, offset, z = _SIGNED
 
     def evidence(counts: Array, expected: Array) -> float:
-        lift = np.log((counts + _HALF_A_PAIR) / (expected + _HALF_A_PAIR))
+        lift = np.log((counts + _PSEUDO_COUNT) / (expected + _PSEUDO_COUNT))
         agreement = np.diag(lift)
         odds = agreement[:, None] + agreement - 2 * lift  # log odds ratio of each pair of values
         return float(odds[0, 2] - ratio * max(odds[1, 2], odds[0, 1], 0.0) - offset)
@@ -409,7 +409,7 @@ def _zero_is_missing(codes: NDArray[np.integer], n_classes: int) -> bool:
     ratio, offset, z = _ZERO
 
     def evidence(counts: Array, expected: Array) -> float:
-        seen, by_chance = (_by_agreement(pairs) + _HALF_A_PAIR for pairs in (counts, expected))
+        seen, by_chance = (_by_agreement(pairs) + _PSEUDO_COUNT for pairs in (counts, expected))
         zeros, mixed, same, different = np.log(seen / by_chance)
         return float((same - different) - ratio * max(zeros - mixed, 0.0) - offset)
 

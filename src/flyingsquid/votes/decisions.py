@@ -139,7 +139,7 @@ def abstain_marker(classes: tuple[Label, ...]) -> int | None:
     return next((marker for marker in (ABSTAIN, 0) if marker not in classes), None)
 
 
-# A notebook shows so many items and sources.
+# A notebook shows at most this many items and sources.
 _MOST_ROWS, _MOST_COLUMNS = 10, 12
 
 

@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 from scipy.sparse import csr_array
 
 from flyingsquid._limits import LIMITS
-from flyingsquid.kernels.dispatch import blocks_of, run_in_threads, split_silence
+from flyingsquid.kernels.dispatch import blocks_of, run_in_threads, split_missing
 from flyingsquid.votes.codes import (
     ABSTAIN,
     FEW_CLASSES,
@@ -203,7 +203,7 @@ def sum_binary_votes(codes: Codes, weights: Array) -> Array:
     -------
     array of shape (n,) or (n, r)
     """
-    zero, one, constant = split_silence(weights)
+    zero, one, constant = split_missing(weights)
     values = np.stack([zero, one]).reshape(2, len(zero), -1)
     sums = sum_votes(codes, values).reshape(codes.shape[0], *weights.shape[2:])
     sums += constant

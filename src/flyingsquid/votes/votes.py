@@ -429,7 +429,7 @@ class Votes:
     ) -> Votes:
         """Read the answers of judges that were asked in several orders or several times.
 
-        Every call is a source; :attr:`structure` tells which calls are by one judge. Answers must name the
+        Every call is a source; :attr:`structure` lists which calls are by one judge. Answers must name the
         class, never the position in which it was shown.
 
         Parameters

@@ -1,4 +1,4 @@
-"""Accuracies to tables: both observed margins kept, nothing allowed to take over."""
+"""Tables of votes from accuracies: both observed margins are kept, and the weight of a vote is limited."""
 
 from __future__ import annotations
 
