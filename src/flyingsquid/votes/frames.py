@@ -174,7 +174,12 @@ def _identifiers(frame: Any, table: Any, item: str | bool | None) -> NDArray[Any
         names = [str(name) for name in table.columns]
         _require_column("item", item, names)
         return as_identifiers(table[:, names.index(item)].to_list(), item)
-    if item is False or not nw.dependencies.is_pandas_dataframe(frame):
+    return None if item is False else index_identifiers(frame)
+
+
+def index_identifiers(frame: Any) -> NDArray[Any] | None:
+    """Return the index of a pandas table as identifiers; None if it numbers the rows, or for other data."""
+    if not nw.dependencies.is_pandas_dataframe(frame):
         return None
     ids = frame.index.tolist()
     counts = all(type(key) is int for key in ids[:1]) and ids == list(range(len(ids)))
