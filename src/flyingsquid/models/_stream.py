@@ -26,6 +26,7 @@ from flyingsquid.votes.reading import labels_in, one_row
 Array = NDArray[np.float64]
 # Items between two comparisons with the last fit if neither ``refresh`` nor a fixed window is given.
 _REFRESH = 500
+_ADD = 'Pass new_{0}="add" to OnlineLabelModel to add new {0}.'
 
 
 # ---------------------------------------------------------------------- options
@@ -136,7 +137,7 @@ def classes_and_names(
     classes, names, n_sources = schema.classes, schema.names, len(schema.source_names)
     if votes.classes != classes:
         if not add_classes:
-            require_same("classes", set(votes.classes) | set(classes), set(classes))
+            require_same("classes", set(votes.classes) | set(classes), set(classes), _ADD.format("classes"))
         classes = (*classes, *(label for label in votes.classes if label not in classes))
     if names is None or votes.names is None:
         if votes.n_sources != n_sources:
@@ -146,7 +147,7 @@ def classes_and_names(
                 f"{votes.n_sources}.{hint}"
             )
     elif not add_sources:
-        require_same("sources", set(votes.names), set(names))
+        require_same("sources", set(votes.names), set(names), _ADD.format("sources"))
     else:
         known = set(names)
         names = (*names, *(name for name in votes.names if name not in known))
