@@ -169,3 +169,9 @@ def test_sequences_and_clips_are_refused(sample):
     for model, votes in ((sequence, sample.votes), (chain, clips)):
         with pytest.raises(OptionError, match="model"):
             fs.suggest_items(model, votes, 5)
+
+
+def test_a_tie_has_no_majority():
+    votes = fs.Votes.from_classes([[0, 1, -1], [-1, -1, -1], [1, 1, 0], [0, 0, 0]] * 10)
+    suggested = fs.suggest_items(fs.MajorityVote().fit(votes), votes, 40, random_state=0)
+    assert {each.item % 4: each.majority for each in suggested} == {0: None, 1: None, 2: 1, 3: 0}

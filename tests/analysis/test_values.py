@@ -77,3 +77,27 @@ def test_a_span_of_time_is_no_item_and_no_vote():
         fs.Votes.from_classes(VOTES)[np.timedelta64(3, "s")]
     with pytest.raises(fs.exceptions.LabelingError, match="timedelta64"):
         fs.apply([lambda _: np.timedelta64(1, "s")], ["a"])
+
+
+def test_results_print_a_summary_instead_of_their_fields():
+    data = fs.datasets.load_breast_cancer()
+    votes, y = data.votes, data.y
+    model = fs.LabelModel().fit(votes, gold=y, features=data.features)
+    found = model.diagnostics_
+    results = [
+        data,
+        fs.datasets.simulate_sequence(50, [0.8, 0.7, 0.7], random_state=0),
+        found,
+        found.verdict,
+        found.gold,
+        found.features,
+        fs.analysis.krippendorff_alpha(votes),
+        fs.analysis.findings(votes),
+        fs.to_training_set(data.features, model.predict_proba(votes)),
+    ]
+    for result in results:
+        shown = repr(result)
+        assert 0 < len(shown) < 1_500, shown
+        assert "array(" not in shown
+        assert "value=" not in shown
+    assert repr(found.verdict) == found.verdict.text

@@ -397,3 +397,12 @@ def test_new_workers_are_left_out_of_later_tasks(folder):
     assert "left out: 'eve'" in run("analyze", "later.csv", "--with-model", "crowd.fsq").output
     assert "left out: 'eve'" in run("report", "later.csv", "-o", "s.html", "--with-model", "crowd.fsq").output
     assert (folder / "later-labels.csv").read_bytes() == (folder / "known-labels.csv").read_bytes()
+
+
+def test_control_codes_in_classes_do_not_reach_the_terminal(folder):
+    rows = "".join(f'm{i},"{a}","{b}","{a}"\n' for i in range(9) for a, b in [("h\nam", "s\x1b[31mpam")])
+    (folder / "odd.csv").write_text(f"id,a,b,c\n{rows}", encoding="utf-8")
+    output = label("odd.csv", "-o", "odd-labels.csv").output
+    assert "\x1b" not in output
+    assert "classes h am/s" in output
+    assert rows_of("odd-labels.csv")[0]["label"] == "h\nam"

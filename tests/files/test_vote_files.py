@@ -382,3 +382,18 @@ def test_votes_of_a_whole_file_have_the_identifiers_of_the_items(made, rows):
     chunk = open_votes(path, chunk_rows=rows).read()
     assert chunk.votes.items.tolist() == list(chunk.ids) == ["x", "y", "z"]
     assert open_votes(path, item=False, ignore=["id"], chunk_rows=rows).read().votes.items is None
+
+
+@pytest.mark.parametrize("name", ["", "Unnamed: 0"])
+def test_an_unnamed_index_next_to_identifiers_is_left_out(made, name):
+    rows = "".join(f"{i},m{i},{'spam' if i % 3 else 'ham'},{'ham' if i % 2 else 'spam'}\n" for i in range(30))
+    file = open_votes(made("votes.csv", f"{name},id,links,short\n{rows}"))
+    chunk = file.read()
+    assert chunk.votes.names == ("links", "short")
+    assert list(chunk.ids[:2]) == ["m0", "m1"]
+    assert any(repr(name) in str(note) and "not read" in str(note) for note in file.notes)
+
+
+def test_excel_files_are_refused_by_name(made):
+    with pytest.raises(VoteFileError, match="Excel"):
+        open_votes(made("votes.xlsx", b"PK\x03\x04"))

@@ -316,3 +316,10 @@ class TestGainOfTheDefault:
         moved = np.abs(corrected.accuracies_ - without.accuracies_)
         widths = [np.ptp(model.accuracies_interval_, axis=1) for model in (without, corrected)]
         assert (widths[1] <= widths[0] + 2 * moved + 1e-9).all()
+
+
+def test_the_verdict_on_copies_does_not_name_accuracies():
+    copies = np.repeat(np.random.default_rng(0).integers(0, 2, (200, 1)), 5, axis=1)
+    verdict = fs.LabelModel().fit(copies).diagnostics_.verdict
+    assert verdict.kind == "no better"
+    assert "%" not in verdict.text

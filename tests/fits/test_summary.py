@@ -17,7 +17,7 @@ from scipy.sparse import csr_array
 import flyingsquid as fs
 from flyingsquid._table import Table
 from flyingsquid.exceptions import FlyingSquidError, NotFittedError, SourceWarning
-from flyingsquid.fits.summary import summarize_sources
+from flyingsquid.fits.summary import accuracy_columns, summarize_sources
 from flyingsquid.votes.tallies import SourceTally
 from tests.support.strategies import fittable_votes, vote_matrices
 
@@ -261,3 +261,10 @@ def test_a_summary_as_a_frame():
     assert list(frame["source"]) == list(model.source_names_)
     np.testing.assert_array_equal(frame["coverage"], model.coverage_)
     assert np.isnan(frame["accuracy"][5])
+
+
+@pytest.mark.parametrize(("end", "promised"), [(0.8, True), (np.nan, False)])
+def test_an_interval_is_promised_only_if_it_is_shown(end, promised):
+    tally = SourceTally.of_votes(fs.Votes.from_classes([[0, 1], [1, 1]]))
+    _, (note,) = accuracy_columns(tally, np.array([0.7, 0.7]), np.full((2, 2), end))
+    assert ("interval" in note) == promised

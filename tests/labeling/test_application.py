@@ -505,3 +505,14 @@ if __name__ == "__main__":
 def test_an_interrupt_ends_the_processes_at_once(tmp_path):
     done = run_script(INTERRUPTED, tmp_path / "script.py", "script.py")
     assert done.stdout == "interrupted True []\n", done.stderr
+
+
+def test_the_index_of_a_pandas_table_identifies_the_items():
+    pd = pytest.importorskip("pandas")
+    data = pd.DataFrame({"text": ["a http", "b", "c http", "d"], "gold": [1, 0, 1, 0]}, index=list("wxyz"))
+    votes = fs.apply([lambda x: int("http" in x.text)], data)
+    assert votes.items.tolist() == list("wxyz")
+    model = fs.MajorityVote().fit(votes)
+    assert model.score(votes, data.gold.iloc[::-1]) == 1
+    assert model.predict(votes, output="pandas").to_dict() == data.gold.to_dict()
+    assert fs.apply([len], data.text.tolist(), classes=range(9)).items is None

@@ -333,3 +333,33 @@ def test_influence_takes_gold_labels_by_identifier(function):
     assert both[0] == both[1]
     with pytest.raises(VotesError, match="nobody"):
         call(model, table, gold={"nobody": 1}, **options)
+
+
+def test_gold_labels_are_joined_by_item_in_fit_and_score():
+    pd = pytest.importorskip("pandas")
+    sample = fs.datasets.simulate(200, [0.9, 0.8, 0.7], random_state=0)
+    table = pd.DataFrame(sample.votes.codes, columns=list("abc"), index=[f"i{row}" for row in range(200)])
+    gold = pd.Series(sample.y, index=table.index)
+    mixed = gold.sample(frac=1, random_state=0)
+    model = fs.LabelModel().fit(table)
+    by_item = [gold, mixed, mixed.to_dict(), gold.to_numpy()]
+    assert len({model.score(table, y) for y in by_item}) == 1
+    with pytest.raises(VotesError, match="no item identifiers"):
+        model.score(sample.votes, mixed.to_dict())
+
+
+def test_a_series_with_the_index_of_the_votes_may_repeat_identifiers():
+    pd = pytest.importorskip("pandas")
+    sample = fs.datasets.simulate(200, [0.9, 0.8, 0.7], random_state=0)
+    index = np.arange(200) // 2
+    table, gold = pd.DataFrame(sample.votes.codes, index=index), pd.Series(sample.y, index=index)
+    assert fs.LabelModel().fit(table, gold=gold).n_gold_ == 200
+    with pytest.raises(VotesError, match="unique item identifiers"):
+        fs.LabelModel().fit(table, gold=gold[::-1])
+
+
+@pytest.mark.parametrize("name", ["X", "embeddings"])
+def test_other_names_of_features_have_a_hint(name):
+    sample = fs.datasets.simulate(50, [0.9, 0.8, 0.7], random_state=0)
+    with pytest.raises(TypeError, match="Use `features`"):
+        fs.LabelModel().fit(sample.votes, **{name: np.ones((50, 2))})

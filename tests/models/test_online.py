@@ -512,3 +512,12 @@ def test_the_history_is_bounded_and_reaches_back_to_the_beginning():
     assert (np.diff(history.positions) > 0).all()
     assert history.intervals.shape == (len(history), 5, 2)
     assert (history.windows == 100).mean() > 0.9
+
+
+def test_errors_about_new_sources_name_the_option_of_the_stream():
+    online = fs.OnlineLabelModel()
+    online.update(fs.Votes.from_classes([[0, 1, 1], [1, 1, 0]], names=["a", "b", "c"]))
+    later = fs.Votes.from_classes([[0, 1, 1], [1, 1, 0]], names=["a", "b", "d"])
+    with pytest.raises(fs.exceptions.IncompatibleError, match="new_sources"):
+        online.update(later)
+    fs.OnlineLabelModel(new_sources="add").update(later)

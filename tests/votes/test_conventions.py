@@ -168,3 +168,10 @@ def test_only_the_first_chunk_is_checked(learn):
         learn([usual, signed])
     with pytest.warns(VotesWarning):
         learn([signed, usual])
+
+
+def test_two_unicode_forms_of_a_class_are_found_and_joined():
+    votes = [["cafe\u0301", "caf\u00e9"], ["tea", "tea"], ["caf\u00e9", "tea"]]
+    with pytest.warns(fs.exceptions.VotesWarning, match="Unicode form"):
+        fs.Votes.from_classes(votes)
+    assert fs.Votes.from_classes(votes, normalize=True).classes == ("caf\u00e9", "tea")

@@ -123,3 +123,23 @@ def test_a_model_takes_frames_and_matches_columns_by_name():
     )
     with pytest.raises(fs.exceptions.IncompatibleError, match="'d'"):
         model.predict_proba(frame.rename(columns={"c": "d"}))
+
+
+def test_an_unnamed_index_next_to_identifiers_is_left_out():
+    pd = pytest.importorskip("pandas")
+    table = pd.DataFrame(
+        {"Unnamed: 0": range(30), "id": range(100, 130), "a": [0, 1] * 15, "b": [0, 1, 1] * 10}
+    )
+    votes = fs.Votes.from_frame(table)
+    assert votes.names == ("a", "b")
+    assert votes.items.tolist() == list(range(100, 130))
+    draws = np.random.default_rng(0).normal(size=(30, 4))
+    scores = table.assign(**{name: draws[:, 3] + draws[:, j] / 2 for j, name in enumerate("abc")})
+    assert fs.ScoreModel().fit(scores).source_names_ == ("a", "b", "c")
+
+
+def test_a_table_of_calls_names_the_method_that_reads_it():
+    pd = pytest.importorskip("pandas")
+    table = pd.DataFrame({"id": [0, 0], "judge": ["x", "x"], "order": ["ab", "ba"], "label": [0, 1]})
+    with pytest.raises(VotesError, match="from_panel"):
+        fs.LabelModel().fit(table)

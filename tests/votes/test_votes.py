@@ -457,3 +457,12 @@ def test_arrays_of_codes_are_read_like_labels(dtype, classes):
     assert [type(label) for label in read.classes] == [type(label) for label in expected.classes]
     assert read.codes.dtype == expected.codes.dtype
     np.testing.assert_array_equal(read.codes, expected.codes)
+
+
+def test_an_error_about_other_sources_lists_few_of_them():
+    crowd = fs.Votes.from_long([0] * 40 + [1] * 40, [f"w{j:02}" for j in range(40)] * 2, [0] * 40 + [1] * 40)
+    model = fs.MajorityVote().fit(crowd)
+    later = fs.Votes.from_long([7, 7], ["w01", "new"], [0, 1])
+    with pytest.raises(fs.exceptions.IncompatibleError, match="unexpected 'new'") as error:
+        model.predict(later)
+    assert len(str(error.value)) < 250

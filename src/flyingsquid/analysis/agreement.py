@@ -283,6 +283,8 @@ class Reliability:
         items = format_count(self.n_items, "item")
         return f"{self.name} {self.value:.3f} (95% interval {low:.3f} to {high:.3f}, {items})"
 
+    __repr__ = __str__
+
 
 def krippendorff_alpha(votes: Any, *, level: Level = "nominal") -> Reliability:
     """Compute Krippendorff's alpha, for any number of sources and missing votes.

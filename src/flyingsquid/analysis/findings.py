@@ -366,6 +366,8 @@ class Findings:
     def __str__(self) -> str:
         return "\n".join(self.sentences())
 
+    __repr__ = __str__
+
     def _repr_html_(self) -> str:
         return f"<ul>{''.join(f'<li>{html.escape(text)}</li>' for text in self.sentences())}</ul>"
 

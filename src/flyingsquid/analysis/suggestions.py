@@ -26,6 +26,7 @@ from flyingsquid.inference.correction import log_probabilities, log_shares
 from flyingsquid.votes import Votes
 from flyingsquid.votes.arguments import item_ids, join_by_item, read_gold
 from flyingsquid.votes.codes import Label, OneHot
+from flyingsquid.votes.decisions import is_tied
 
 Array = NDArray[np.float64]
 MOST_SUGGESTED = 1_000
@@ -54,7 +55,7 @@ class Suggestion:
     label : class label of the model
     probability : float
         Probability of that label.
-    majority : class label by majority vote; the first on a tie
+    majority : class label by majority vote, or None on a tie and without votes
     count : int
         Number of items with the same votes, among those that were compared.
     score : float or None
@@ -68,7 +69,7 @@ class Suggestion:
     id: Any
     label: Label
     probability: float
-    majority: Label
+    majority: Label | None
     count: int
     score: float | None
     reason: str
@@ -288,7 +289,7 @@ def _describe(
         return Suggestions(())
     items = read_items(model, votes[at])
     classes, labels, majority = votes.classes, items.labels.tolist(), items.majority.tolist()
-    differs = differs_from(items.posterior, items.shares)
+    differs, tied = differs_from(items.posterior, items.shares), is_tied(items.shares)
     found = []
     for i, position in enumerate(at.tolist()):
         p = float(items.posterior[i, labels[i]])
@@ -306,7 +307,7 @@ def _describe(
                 None if ids is None else ids[position],
                 classes[labels[i]],
                 p,
-                classes[majority[i]],
+                None if tied[i] else classes[majority[i]],
                 counts[i],
                 scores[i],
                 ", ".join(reasons) or "informative about its sources",

@@ -54,6 +54,8 @@ class Console:
         # A terminal may not support every character of a name.
         encoding = getattr(sys.stderr if self.to_stderr else sys.stdout, "encoding", None) or "utf-8"
         shown = str(text).encode(encoding, "backslashreplace").decode(encoding)
+        # Names and classes of a file may contain codes that a terminal would interpret.
+        shown = "".join(c if c.isprintable() or c == "\n" else " " for c in shown)
         click.echo(shown, err=self.to_stderr)
 
     def note(self, note: Note | str) -> None:

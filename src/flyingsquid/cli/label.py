@@ -349,7 +349,7 @@ def _print_labels(
     if labeler.n_tied:
         tied = _TIE_BREAKS[options["tie_break"]]
         console.note(f"Tied labels (tied is true): {labeler.n_tied:,}. {tied}.")
-    names = [*map(str, model.vote_schema_.classes), "no label"]
+    names = [*(" ".join(str(label).split()) for label in model.vote_schema_.classes), "no label"]
     counts = [f"{name}: {n:,}" for name, n in zip(names, labeler.counts.tolist(), strict=True) if n]
     if len(counts) > 9:
         counts = [*counts[:8], f"{len(counts) - 8} more classes"]

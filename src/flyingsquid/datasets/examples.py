@@ -53,6 +53,9 @@ class BreastCancer:
     votes: Votes
     y: NDArray[Any]
 
+    def __repr__(self) -> str:
+        return f"BreastCancer({self.features.shape[1]} features, {self.votes})"
+
 
 def load_breast_cancer() -> BreastCancer:
     """Load real measurements with the votes of seven rules and gold labels to compare with.

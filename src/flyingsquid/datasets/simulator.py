@@ -58,6 +58,9 @@ class Simulation:
     coverage: Array
     class_balance: Array
 
+    def __repr__(self) -> str:
+        return f"{type(self).__name__}({self.votes})"
+
 
 def simulate(
     n_items: int,
@@ -225,7 +228,7 @@ def _progress(item: NDArray[np.intp], kind: DriftKind, at: float, period: int | 
 # ---------------------------------------------------------------------- sequences
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, repr=False)
 class SequenceSimulation(Simulation):
     """Simulated votes on the items of sequences, and the true classes.
 
@@ -312,7 +315,7 @@ def _drawn_at(repeats: NDArray[np.bool_], starts: NDArray[np.intp]) -> NDArray[n
 # ---------------------------------------------------------------------- graphs
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, repr=False)
 class GraphSimulation(Simulation):
     """Simulated votes on the tasks of a graph, and the true classes.
 

@@ -89,6 +89,9 @@ class FeatureEffect:
         """True if the features change labels."""
         return self.weight > 0
 
+    def __repr__(self) -> str:
+        return self.sentence()
+
     def sentence(self) -> str:
         """Return the effect in one sentence."""
         gains = (

@@ -81,6 +81,9 @@ class GoldEffect:
         change = self.log_loss_change
         return change.high < 0 or change.high - change.low < 2 * _NEGLIGIBLE_LOSS
 
+    def __repr__(self) -> str:
+        return self.sentence()
+
     def sentence(self) -> str:
         """Return the effect in one sentence."""
         now, before = self.accuracy, self.accuracy_without

@@ -19,6 +19,7 @@ from flyingsquid.votes.conventions import (
     find_other_columns,
     is_gold_name,
     is_item_name,
+    is_row_number,
 )
 from flyingsquid.votes.longform import DUPLICATES
 
@@ -188,6 +189,11 @@ def _wide_roles(names: Sequence[str], options: ReadOptions, first: Sequence[Sequ
                 )
         return Roles("wide", item, options.sources, gold=options.gold, notes=tuple(notes))
     rest = [name for name in names if name not in taken and name != item]
+    for name in [name for name in rest if is_row_number(name, names, item)]:
+        rest.remove(name)
+        notes.append(
+            Note(f"Column {format_value(name)} numbers the rows and is not read.", (CHOOSE_SOURCES,))
+        )
     golden = [name for name in rest if is_gold_name(name)]
     notes += [_gold_note("Column", name, Hint("sources", "to read it as votes")) for name in golden]
     sources = tuple(name for name in rest if name not in golden)

@@ -152,6 +152,8 @@ def detect_format(source: Input, declared: str | None = None) -> str:
         if declared is None and any((source.path / name).exists() for name in HUGGING_FACE):
             return "arrow"
         return declared or ("parquet" if parquet_parts(source.path) else "wrench")
+    if source.shown.lower().endswith((".xlsx", ".xls")) and declared is None:
+        raise VoteFileError("Excel files are not supported; save the sheet as csv.")
     with source.open() as file:
         start = bytes(file.read(1 << 16))
     if not start:

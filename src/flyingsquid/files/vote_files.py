@@ -359,7 +359,7 @@ def _misreadings(source: Source, coding: Coding) -> tuple[Note, ...]:
 
 
 def _short(label: Any) -> str:
-    text = str(label)
+    text = " ".join(str(label).split())
     return text if len(text) <= 40 else text[:37] + "..."
 
 

@@ -82,6 +82,8 @@ class Verdict:
     def __str__(self) -> str:
         return self.text
 
+    __repr__ = __str__
+
     def to_meta(self) -> list[Any]:
         """Return JSON values."""
         interval = None if self.gain_interval is None else list(self.gain_interval)
@@ -184,6 +186,8 @@ class Diagnostics:
         lines = [f"{name}: {value}" for name, value in self._facts().items() if value]
         return "\n".join([*lines, f"verdict: {self.verdict}"])
 
+    __repr__ = __str__
+
     def _repr_html_(self) -> str:
         table = facts_table("Diagnostics", self._facts())
         return replace(table, footnotes=(str(self.verdict),))._repr_html_()
@@ -265,6 +269,7 @@ def recommend(
     ----------
     gain : float
     accuracies, coverage : arrays of shape (m,)
+        Accuracies that the votes do not determine are NaN.
     doubts : sequence of str
         Reasons to distrust the estimate.
     interval : pair of floats, optional
@@ -337,10 +342,12 @@ def _reason(accuracies: Array, coverage: Array) -> str:
     if len(voting) < FEWEST_SOURCES:
         few = "one source" if len(voting) == 1 else "two sources"
         return f"the votes of {few} do not determine accuracies"
+    if np.isnan(voting).all():
+        return "the votes do not determine accuracies"
     if coverage.sum() < _FEW_VOTES:
         return f"an item has {coverage.sum():.1f} votes on average, so weights of sources rarely matter"
-    if np.ptp(voting) < _SIMILAR_RANGE:
-        low, high = voting.min(), voting.max()
+    low, high = np.nanmin(voting), np.nanmax(voting)
+    if high - low < _SIMILAR_RANGE:
         return f"the sources are about equally good ({low:.0%} to {high:.0%})"
     return "the weights of the sources rarely change which class wins"
 

@@ -150,7 +150,7 @@ def accuracy_columns(
         return {}, ()
     voted = tally.n_votes > 0
     bounds = np.full((len(voted), 2), np.nan) if interval is None else interval
-    ends = "" if interval is None else ", with its 95% interval"
+    ends = ", with its 95% interval" if np.isfinite(bounds).any() else ""
     columns: Columns = {
         "accuracy": (numbers(accuracies, voted), ".1%"),
         "accuracy_low": (numbers(bounds[:, 0], voted), ".1%"),

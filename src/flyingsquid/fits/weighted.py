@@ -230,7 +230,8 @@ class WeightedFit(Fit):
             doubts = ["under other plausible models it may be less than half a point"]
         if self.second_factor >= SECOND_FACTOR:
             doubts.append("groups of sources agree for a reason that may not be the truth")
-        return recommend(gain, self.accuracies, moments.coverage, doubts, interval)
+        known = np.where(self._unidentified(moments), np.nan, self.accuracies)
+        return recommend(gain, known, moments.coverage, doubts, interval)
 
     def _unidentified(self, moments: Moments) -> NDArray[np.bool_]:
         """Return a mask of voting sources whose accuracy the votes do not determine, shape (m,)."""

@@ -13,7 +13,7 @@ from collections import deque
 from collections.abc import Iterable, Iterator, Sequence
 from concurrent.futures import Future, ProcessPoolExecutor
 from concurrent.futures.process import BrokenProcessPool
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, Literal, overload
 
@@ -42,6 +42,7 @@ from flyingsquid.labeling.functions import (
 )
 from flyingsquid.votes import Votes
 from flyingsquid.votes.codes import Label
+from flyingsquid.votes.frames import index_identifiers
 from flyingsquid.votes.reading import refuse_options
 
 _MAX_PROCESSES = 4_096
@@ -100,7 +101,8 @@ def apply(
         Functions receive a row of a table, or a dict, as a :class:`~flyingsquid.labeling.Row` with
         ``x.text`` and ``x["text"]``, and other items (objects, strings, arrays) unchanged. A vectorized
         function receives the whole table, or list, in one call. For a Dask or Spark dataframe, returns a
-        dataframe of votes; see :func:`flyingsquid.distributed.apply`.
+        dataframe of votes; see :func:`flyingsquid.distributed.apply`. The index of a pandas table identifies
+        the items.
     progress : bool, default=False
         Whether to show a progress bar on standard error.
     n_jobs : int, default=1
@@ -169,7 +171,7 @@ def apply(
     labels = ChunkLabels({function.name: columns[function.name] for function in functions})
     if not labels.n_items:
         raise LabelingError("`data` must contain at least one item; got none.")
-    votes = labels.to_votes(classes)
+    votes = replace(labels.to_votes(classes), items=index_identifiers(data))
     log = ApplyLog(labels.n_items, labels.failures, tuple(cached), votes_cache.write(new))
     warn_about_failures(log.failures, stacklevel=2)
     return (votes, log) if return_log else votes

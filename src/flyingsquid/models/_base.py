@@ -26,7 +26,7 @@ from flyingsquid.files.vote_files import read_path
 from flyingsquid.models._estimator import Estimator, not_fitted
 from flyingsquid.models.validation import hint_arguments
 from flyingsquid.votes import VoteChunks, Votes, as_chunks, as_votes, one_row
-from flyingsquid.votes.arguments import item_ids, join_series, read_task_gold, read_weights
+from flyingsquid.votes.arguments import item_ids, join_labels, read_task_gold, read_weights
 from flyingsquid.votes.codes import Label
 from flyingsquid.votes.decisions import Output, TieBreak, as_label_array, decide, expected_credit, to_output
 from flyingsquid.votes.features import FeatureParts
@@ -416,9 +416,9 @@ class VoteEstimator(VoteReader):
         Parameters
         ----------
         votes : as in :meth:`predict_proba`
-        y : array of shape (n,), pandas Series, or array (n, D) for D > 1 tasks
+        y : array of shape (n,), pandas Series, mapping, or array (n, D) for D > 1 tasks
             True classes; None, NaN and masked values are unknown, and so is -1 unless it is a class. A Series
-            is joined by item identifier if the votes have some.
+            is joined by item identifier if the votes have some, and a mapping always is.
         sample_weight : array of shape (n,), optional
         features : as in :meth:`predict_proba`
 
@@ -431,7 +431,7 @@ class VoteEstimator(VoteReader):
         """
         read, posterior = self._label(votes, features)
         n, n_tasks, _ = posterior.shape
-        y = join_series(y, item_ids(votes, read, y), n, "y")
+        y = join_labels(y, item_ids(votes, read, y), n, "y")
         truth = read_task_gold(y, self.vote_schema_.classes, (n, n_tasks), "y").ravel()
         return mean_credit(posterior.reshape(n * n_tasks, -1), truth, sample_weight, n)
 

@@ -38,13 +38,14 @@ from flyingsquid.moments.counting import CountPlan
 from flyingsquid.moments.windows import DecayedCounts, Layout, RollingCounts, Window
 from flyingsquid.solvers import Solver
 from flyingsquid.votes import Votes, as_votes
-from flyingsquid.votes.codes import ABSTAIN, MOST_CLASSES, Label, smallest_dtype
+from flyingsquid.votes.codes import ABSTAIN, MOST_CLASSES, Label, require_same, smallest_dtype
 from flyingsquid.votes.gold_items import GoldItems
 from flyingsquid.votes.reading import labels_in, one_row
 
 Array = NDArray[np.float64]
 # Items between two comparisons with the last fit if neither ``refresh`` nor a fixed window is given.
 _REFRESH = 500
+_ADD = 'Pass new_{0}="add" to OnlineLabelModel to add new {0}.'
 
 
 # ---------------------------------------------------------------------- options
@@ -152,6 +153,13 @@ def with_missing_sources(votes: Votes, names: tuple[str, ...] | None) -> Votes:
     codes = np.asarray(votes.to_dense().codes)
     silent = np.full((len(codes), len(missing)), ABSTAIN, codes.dtype)
     return Votes(np.hstack([codes, silent]), votes.classes, (*own, *missing))
+
+
+def refuse_new(votes: Votes, classes: tuple[Label, ...], names: tuple[str, ...] | None) -> None:
+    """Raise an error that names the option if votes have other classes or sources than the stream."""
+    require_same("classes", set(votes.classes) | set(classes), set(classes), _ADD.format("classes"))
+    if names is not None and votes.names is not None:
+        require_same("sources", set(votes.names) | set(names), set(names), _ADD.format("sources"))
 
 
 def read_row(

@@ -14,7 +14,7 @@ from sklearn.utils.metaestimators import available_if
 from sklearn.utils.validation import has_fit_parameter
 
 from flyingsquid._table import facts_table
-from flyingsquid._values import is_number, is_one_of, option_error
+from flyingsquid._values import format_count, format_list, is_number, is_one_of, option_error
 from flyingsquid.exceptions import IncompatibleError, OptionError, VotesError
 from flyingsquid.models._estimator import not_fitted
 from flyingsquid.models.label_model import LabelModel
@@ -262,6 +262,10 @@ class TrainingSet:
     def __iter__(self) -> Iterator[Any]:
         """Unpack as ``X, y, sample_weight = training_set``, see :meth:`expanded`."""
         return iter(self.expanded())
+
+    def __repr__(self) -> str:
+        classes = format_list(self.classes.tolist())
+        return f"TrainingSet({format_count(len(self.rows), 'row')}, classes {classes})"
 
     def _repr_html_(self) -> str:
         shares = self.proba.mean(axis=0)

@@ -376,6 +376,7 @@ class OnlineLabelModel(FitAttributes[Fitted, FitData], VoteEstimator):
         if self.new_sources == "add" and names is not None and votes.names is not None:
             names = (*names, *(name for name in votes.names if name not in names))
             votes = _stream.with_missing_sources(votes, names)
+        _stream.refuse_new(votes, classes, names)
         if classes != schema.classes or names != schema.names:
             self._widen(draft, classes, names)
         return draft, np.asarray(draft.schema.read(votes).to_dense().codes)

@@ -25,6 +25,8 @@ _OTHER_NAMES = {
     "L_train": "votes",
     "L_ind": "votes",
     "Y_dev": "gold",
+    "X": "features",
+    "embeddings": "features",
 }
 Method = TypeVar("Method", bound=Callable[..., Any])
 

@@ -91,7 +91,7 @@ def join_by_item(values: Any, ids: Sequence[Any] | None, n_items: int, what: str
 
     A mapping from identifiers to values and a pandas Series are joined by identifier; everything else is
     matched by position. If the votes have no identifiers, a Series that is numbered from 0 and has one value
-    per item is matched by position, too.
+    per item is matched by position, too. Identifiers may repeat in a Series with the index of the votes.
 
     Raises
     ------
@@ -103,8 +103,8 @@ def join_by_item(values: Any, ids: Sequence[Any] | None, n_items: int, what: str
     >>> join_by_item({"b": 1}, ["a", "b"], 2, "gold")
     [None, 1]
     """
-    is_series = nw.dependencies.is_pandas_series(values)
-    if is_series and ids is None and values.index.tolist() == list(range(n_items)):
+    in_order = range(n_items) if ids is None else ids
+    if nw.dependencies.is_pandas_series(values) and values.index.tolist() == list(in_order):
         return values.tolist()
     by_id = read_keys(values, what)
     if by_id is None:
@@ -112,8 +112,8 @@ def join_by_item(values: Any, ids: Sequence[Any] | None, n_items: int, what: str
     if ids is None:
         raise VotesError(
             f"`{what}` must be a sequence with one value per item, because `votes` have no item identifiers; "
-            f"got {type(values).__name__} with identifiers. Use a pandas table with an index, or "
-            "Votes.from_long.",
+            f"got {type(values).__name__} with identifiers. Pass an array with one value per item in the "
+            "order of the votes, or votes from a pandas table with an index or Votes.from_long.",
             parameter=what,
         )
     position = {key: at for at, key in enumerate(ids)}
@@ -135,12 +135,12 @@ def join_by_item(values: Any, ids: Sequence[Any] | None, n_items: int, what: str
     return joined
 
 
-def join_series(values: Any, ids: Sequence[Any] | None, n_items: int, what: str) -> Any:
-    """Return a pandas Series joined by item identifier if the votes have some; other values unchanged.
+def join_labels(values: Any, ids: Sequence[Any] | None, n_items: int, what: str) -> Any:
+    """Return labels for a score by item, as :func:`join_by_item` does.
 
     Without identifiers a Series is matched by position, as in scikit-learn.
     """
-    if ids is None or not nw.dependencies.is_pandas_series(values) or values.index.tolist() == list(ids):
+    if ids is None and nw.dependencies.is_pandas_series(values):
         return values
     return join_by_item(values, ids, n_items, what)
 

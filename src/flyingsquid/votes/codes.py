@@ -11,7 +11,7 @@ import numpy as np
 from numpy.typing import DTypeLike, NDArray
 from scipy.sparse import csc_array, csr_array, hstack, vstack
 
-from flyingsquid._values import format_count, format_value, is_integer
+from flyingsquid._values import format_count, format_list, format_value, is_integer
 from flyingsquid.exceptions import IncompatibleError, VotesError
 
 ABSTAIN = -1
@@ -140,15 +140,15 @@ def read_rows(rows: Any, n_items: int) -> slice | NDArray[Any]:
     return rows
 
 
-def require_same(what: str, ours: set[Any], theirs: set[Any]) -> None:
-    """Raise an error if two sets of sources or classes differ."""
+def require_same(what: str, ours: set[Any], theirs: set[Any], advice: str = "") -> None:
+    """Raise an error if two sets of sources or classes differ; ``advice`` replaces the usual one."""
     if ours == theirs:
         return
     found = (("unexpected", ours - theirs), ("missing", theirs - ours))
-    listed = "; ".join(f"{how} {', '.join(sorted(map(repr, each)))}" for how, each in found if each)
-    advice = f"Use the same {what} on both sides."
-    if what == "sources" and ours - theirs:
+    listed = "; ".join(f"{how} {format_list(sorted(each, key=repr))}" for how, each in found if each)
+    if not advice and what == "sources" and ours - theirs:
         advice = 'If they are new, `read_votes(votes, unknown_sources="ignore")` of a model leaves them out.'
+    advice = advice or f"Use the same {what} on both sides."
     raise IncompatibleError(f"The {what} differ: {listed}. {advice}")
 
 

@@ -7,6 +7,7 @@ in memory, :mod:`flyingsquid.files` and the command line to files.
 from __future__ import annotations
 
 import re
+import unicodedata
 from collections import Counter
 from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 from dataclasses import dataclass
@@ -26,6 +27,8 @@ ITEM_NAMES = frozenset({
     "id", "item", "item_id", "itemid", "task", "task_id", "taskid", "index", "example_id", "uid", "row_id",
     "unnamed: 0", "__index_level_0__", "",
 })  # fmt: skip
+# Names that pandas gives to an index without a name in csv and parquet files.
+_INDEX_NAMES = frozenset({"unnamed: 0", "__index_level_0__", ""})
 SOURCE_NAMES = frozenset({
     "source", "source_id", "worker", "worker_id", "workerid", "annotator", "annotator_id", "rater", "judge",
     "user", "user_id", "performer", "labeler",
@@ -48,6 +51,22 @@ _MIN_DISTINCT, _OWN_SHARE = 10, 0.8
 def is_item_name(name: object) -> bool:
     """Return whether a column of this name usually identifies items."""
     return str(name).strip().lower() in ITEM_NAMES
+
+
+def is_row_number(name: str, names: Sequence[str], item: str | bool | None) -> bool:
+    """Return whether a column is an unnamed index, as pandas writes it, next to the identifiers ``item``.
+
+    >>> is_row_number("Unnamed: 0", ["Unnamed: 0", "id", "links"], "id")
+    True
+    """
+    is_first = name == names[0]
+    return (
+        isinstance(item, str) and name != item and _is_index_name(name) and (is_first or bool(name.strip()))
+    )
+
+
+def _is_index_name(name: str) -> bool:
+    return name.strip().lower() in _INDEX_NAMES
 
 
 def is_gold_name(name: object) -> bool:
@@ -95,9 +114,9 @@ def find_item_column(
     """
     candidates = set(candidates)  # there may be a hundred thousand
     free = candidates - set(sources)
-    for name in names:
-        if name in free and is_item_name(name) and (name.strip() or name == names[0]):
-            return name, "name"
+    named = [n for n in names if n in free and is_item_name(n) and (n.strip() or n == names[0])]
+    if named:
+        return min(named, key=_is_index_name), "name"  # the first one, but an unnamed index last
     if first is None or len(names) < 2 or names[0] not in free or len(first[0]) < _MIN_ROWS:
         return None, "values"
     values = set(first[0])
@@ -185,7 +204,7 @@ def find_undecided_label(labels: Sequence[Any]) -> str | None:
 
 
 def find_similar_labels(labels: Iterable[Any]) -> tuple[str, str] | None:
-    """Return two string labels that differ only in case or spaces, or None.
+    """Return two string labels that differ only in case, spaces or Unicode form, or None.
 
     >>> find_similar_labels(["ham", "spam", "Spam "])
     ('Spam ', 'spam')
@@ -198,12 +217,12 @@ def find_similar_labels(labels: Iterable[Any]) -> tuple[str, str] | None:
 
 
 def normalize_label(label: Any) -> Any:
-    """Return a string label without surrounding spaces and in lower case; other values unchanged.
+    """Return a string label without surrounding spaces, in lower case and Unicode form NFC; others unchanged.
 
-    >>> normalize_label(" Not  Spam "), normalize_label(3)
-    ('not spam', 3)
+    >>> normalize_label(" Not  Spam "), normalize_label("cafe\u0301"), normalize_label(3)
+    ('not spam', 'café', 3)
     """
-    return " ".join(label.split()).lower() if isinstance(label, str) else label
+    return unicodedata.normalize("NFC", " ".join(label.split()).lower()) if isinstance(label, str) else label
 
 
 # ---------------------------------------------------------------------- numbers
@@ -328,8 +347,8 @@ def find_misreadings(codes: Codes, classes: tuple[Label, ...], *, standard: bool
         found.append(
             Misreading(
                 "The numbers are read as unrelated classes, but votes that differ are close to each other, "
-                "so they are probably scores. ScoreModel and `flyingsquid score` combine scores.",
-                "ScoreModel if they are, or declare the classes",
+                "so they are probably scores.",
+                "ScoreModel or `flyingsquid score` if they are, or declare the classes",
             )
         )
     if sample.shape[1] > len(sample) and _is_transposed(sample):
@@ -348,8 +367,8 @@ def _misread_strings(classes: tuple[Label, ...]) -> Iterator[Misreading]:
     similar = find_similar_labels(classes)
     if similar is not None:
         yield Misreading(
-            f"The classes {format_value(similar[0])} and {format_value(similar[1])} differ only in case "
-            "or spaces and are read as two classes.",
+            f"The classes {format_value(similar[0])} and {format_value(similar[1])} differ only in case, "
+            "spaces or Unicode form and are read as two classes.",
             "normalize=True in Votes.from_classes, Votes.from_frame or Votes.from_long to join them",
             Hint("normalize", "to join them", True),
         )

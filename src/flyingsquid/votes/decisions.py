@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any, Literal, TypeAlias, get_args
 import numpy as np
 from numpy.typing import NDArray
 
-from flyingsquid._values import is_one_of, option_error
+from flyingsquid._values import is_integer, is_null, is_one_of, option_error
 from flyingsquid.exceptions import VotesError
 from flyingsquid.votes.codes import ABSTAIN, FEW_CLASSES, Label
 
@@ -154,7 +154,10 @@ def to_numpy(votes: Votes) -> NDArray[Any]:
 
 
 def where_equal(votes: Votes, other: Any) -> NDArray[np.bool_]:
-    """Return a mask of the votes for the class ``other``, or of those equal to other votes, shape (n, m)."""
+    """Return a mask of the votes for the class ``other``, or of those equal to other votes, shape (n, m).
+
+    None, NaN and -1 are missing votes, unless -1 is a class.
+    """
     codes = np.asarray(votes.to_dense().codes)
     if isinstance(other, type(votes)):
         if other.shape != votes.shape:
@@ -163,7 +166,10 @@ def where_equal(votes: Votes, other: Any) -> NDArray[np.bool_]:
     if np.ndim(other) > 0:
         return np.asarray(to_numpy(votes) == other)
     at = [k for k, label in enumerate(votes.classes) if label == other]
-    return np.asarray(codes == at[0]) if at else np.zeros(codes.shape, np.bool_)
+    if at:
+        return np.asarray(codes == at[0])
+    is_missing = is_null(other) or (is_integer(other) and other == ABSTAIN)
+    return np.asarray(codes < 0) if is_missing else np.zeros(codes.shape, np.bool_)
 
 
 def _columns(votes: Votes, missing: Any) -> dict[str, list[Any]]:

@@ -30,6 +30,7 @@ from flyingsquid.votes.conventions import (
     find_roles,
     is_gold_name,
     is_item_name,
+    is_row_number,
 )
 from flyingsquid.votes.encode import Convention, encode, encode_values, in_column
 from flyingsquid.votes.structure import SOURCE_FIELDS, SourceInfo
@@ -112,17 +113,19 @@ def _vote_columns(table: Any, item: str | bool | None) -> tuple[str | bool | Non
     head = table.head(_FIRST_ROWS)
     long = None if item is False else find_long_columns(names, item if isinstance(item, str) else None)
     if long is not None:
-        call = ", ".join(f"{k}={v!r}" for k, v in zip(("item", "source", "label"), long, strict=True))
+        columns = ", ".join(f"{k}={v!r}" for k, v in zip(("item", "source", "label"), long, strict=True))
+        has_replicates = {"order", "repeat"} & set(names)
+        call = "from_panel(table)" if has_replicates else f"from_long(table, {columns})"
         raise VotesError(
-            f"The table has one row per vote, with columns {', '.join(long)}. Use Votes.from_long(table, "
-            f"{call}), or pass `columns` to Votes.from_frame if they are sources."
+            f"The table has one row per vote, with columns {', '.join(long)}. Use Votes.{call}, or pass "
+            "`columns` to Votes.from_frame if they are sources."
         )
     if item is None:
         first = [_plain_values(head[:, j]) for j in range(len(names))]
         item, _ = find_item_column(names, [n for n in names if not is_gold_name(n)], first)
     elif isinstance(item, str):
         _require_column("item", item, names)
-    rest = [j for j, name in enumerate(names) if name != item]
+    rest = [j for j, name in enumerate(names) if name != item and not is_row_number(name, names, item)]
     gold = [names[j] for j in rest if is_gold_name(names[j])]
     distinct = [set(_plain_values(head[:, j])) - {None} for j in rest]
     other = [names[rest[k]] for k in find_other_columns(distinct, len(head)) if names[rest[k]] not in gold]
@@ -174,7 +177,12 @@ def _identifiers(frame: Any, table: Any, item: str | bool | None) -> NDArray[Any
         names = [str(name) for name in table.columns]
         _require_column("item", item, names)
         return as_identifiers(table[:, names.index(item)].to_list(), item)
-    if item is False or not nw.dependencies.is_pandas_dataframe(frame):
+    return None if item is False else index_identifiers(frame)
+
+
+def index_identifiers(frame: Any) -> NDArray[Any] | None:
+    """Return the index of a pandas table as identifiers; None if it numbers the rows, or for other data."""
+    if not nw.dependencies.is_pandas_dataframe(frame):
         return None
     ids = frame.index.tolist()
     counts = all(type(key) is int for key in ids[:1]) and ids == list(range(len(ids)))

@@ -18,10 +18,11 @@ from flyingsquid.votes.codes import read_array, read_names, shown_names
 from flyingsquid.votes.conventions import (
     ITEM_NAMES,
     SOURCE_NAMES,
+    find_item_column,
     find_roles,
     is_gold_name,
-    is_item_name,
     is_missing_text,
+    is_row_number,
 )
 from flyingsquid.votes.scores import score_array
 
@@ -147,7 +148,8 @@ def _read_columns(
     if long is not None and not set(columns) <= set(fitted or ()):
         return _read_long(columns, *long)
     item = _find_item(columns, fitted or ())
-    chosen = [name for name in columns if name != item]
+    names = list(columns)
+    chosen = [name for name in names if name != item and not is_row_number(name, names, item)]
     if fitted is not None and set(fitted) & set(chosen):
         chosen = [name for name in chosen if name in fitted]
     gold = [name for name in chosen if is_gold_name(name) and name not in (fitted or ())]
@@ -166,7 +168,7 @@ def _read_columns(
 def _find_item(columns: dict[str, Any], fitted: Sequence[str]) -> str | None:
     """Return the column of identifiers: by its name, or the first one if it holds distinct strings."""
     others = [name for name in columns if name not in fitted]
-    named = next((name for name in others if is_item_name(name)), None)
+    named, _ = find_item_column(others, others, None)
     if named is not None or not others:
         return named
     cells = columns[others[0]]

@@ -554,7 +554,10 @@ class Votes:
         return np.asarray(self.to_numpy(), dtype)
 
     def __eq__(self, other: object) -> Any:
-        """Return a mask of the votes for a class, or of those equal to other votes, shape (n, m)."""
+        """Return a mask of the votes for a class, or of those equal to other votes, shape (n, m).
+
+        ``votes == -1`` and ``votes == None`` are masks of the missing votes, unless -1 is a class.
+        """
         return decisions.where_equal(self, other)
 
     def __ne__(self, other: object) -> Any:
