@@ -408,9 +408,8 @@ class OneHot:
 
     def logistic(self, weights: Array, offset: float) -> Array:
         """Return 1/(1 + exp(-x)) for the sums x of ``weights`` (K m,) plus ``offset``, shape (n,)."""
-        odds = self @ weights
-        odds += offset
-        np.negative(odds, out=odds)
+        odds = self @ -weights
+        odds -= offset
         np.minimum(odds, _LARGEST_ODDS, out=odds)  # their exponential is finite
         np.exp(odds, out=odds)
         odds += 1
