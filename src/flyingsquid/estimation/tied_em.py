@@ -285,11 +285,10 @@ class RowEM:
         # For two classes, one of them suffices.
         weights, offset = self._log_odds(now, abstention)
         if self._of_one_sided is None:
-            second = rows.cast.logistic(weights, offset)
+            second = rows.cast.logistic(weights, offset, rows.counts)
         else:
             added = self._of_one_sided[:, 1] - self._of_one_sided[:, 0]
-            second = expit(rows.cast @ weights + (added + offset))
-        second *= rows.counts
+            second = rows.counts * expit(rows.cast @ weights + (added + offset))
         # A dot product would wait for a second thread, long on a busy machine.
         items = float(np.add.reduce(second))
         voted = items - (rows.n_items - rows.n_voted) * float(expit(offset))

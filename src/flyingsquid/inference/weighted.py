@@ -87,6 +87,11 @@ class Mixture:
         """True if only weighted votes determine the posterior."""
         return self.tables is None and self.anchored is None and not self.majority
 
+    @property
+    def is_tables_only(self) -> bool:
+        """True if only tables determine the posterior of items with votes."""
+        return self.tables is not None and self.trust == 1 and not (self.majority or self.one_sided.any())
+
     def of_sources(self, sources: NDArray[np.intp]) -> Mixture:
         """Return the mixture for some sources; a posterior depends only on those that vote on the item."""
         return replace(
@@ -122,11 +127,13 @@ def hot_posterior(
     ``fallback`` and ``by_tables`` are its parts, :func:`fallback_posterior` and :func:`table_posterior`, if
     they have been computed already.
     """
-    answer = fallback_posterior(cast, mixture) if fallback is None else fallback
     n_votes = cast.totals[:, None]
-    if mixture.tables is not None:
-        if by_tables is None:
-            by_tables = table_posterior(cast, mixture.tables, mixture.one_sided)
+    if mixture.tables is not None and by_tables is None:
+        by_tables = table_posterior(cast, mixture.tables, mixture.one_sided)
+    if by_tables is not None and mixture.is_tables_only:
+        return np.where(n_votes > 0, by_tables, mixture.without_votes)
+    answer = fallback_posterior(cast, mixture) if fallback is None else fallback
+    if by_tables is not None:
         several = cast @ np.tile(np.where(mixture.one_sided, 0.0, 1.0), cast.n_classes)
         trust = mixture.trust * several[:, None] / np.maximum(n_votes, 1e-12)
         answer = trust * by_tables + (1 - trust) * answer
