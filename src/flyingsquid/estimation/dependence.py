@@ -201,8 +201,8 @@ def _outliers(correlation: Array, precision: Array) -> tuple[Array, NDArray[np.b
     together = len(starts) if len(seen) <= _FEW_PAIRS else 1
     for at in range(0, len(starts), together):
         strengths = starts[at : at + together]
-        for scale, tolerance in ((scales[at : at + together], 10 * _TOLERANCE), (_SCALE, _TOLERANCE)):
-            strengths = _fit_robustly(pairs, seen, known, strengths, scale, tolerance)
+        for scale in (scales[at : at + together], _SCALE):
+            strengths = _fit_robustly(pairs, seen, known, strengths, scale)
         fitted = strengths[:, pairs[0]] * strengths[:, pairs[1]]
         z = (seen - fitted) * np.sqrt(_precision_of_residuals(known, fitted))
         beyond = np.minimum(np.maximum((seen - fitted) / (1 - fitted), 0.0), 1.0)
@@ -243,7 +243,6 @@ def _fit_robustly(
     precision: Array,
     strengths: Array,
     scale: Array | float,
-    tolerance: float,
 ) -> Array:
     """Return strengths b by iteratively weighted least squares from several starts, shape (starts, m).
 
@@ -282,7 +281,7 @@ def _fit_robustly(
         once = improve(strengths)
         twice = improve(once)
         later = twice - once
-        if np.abs(later).max() < tolerance:
+        if np.abs(later).max() < _TOLERANCE:
             break
         change = once - strengths
         curve = later - change
