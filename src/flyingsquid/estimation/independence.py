@@ -178,7 +178,7 @@ def _part_of_inverse(information: Array, sources: NDArray[np.intp]) -> Array:
     threads of its own, which wait for those of NumPy.
     """
     if len(sources) == len(information):
-        return np.linalg.inv(information)
+        return np.asarray(np.linalg.inv(information), np.float64)
     last = np.zeros(len(information), np.bool_)
     last[sources] = True
     order = np.concatenate([np.flatnonzero(~last), sources])

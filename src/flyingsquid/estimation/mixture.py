@@ -439,8 +439,7 @@ def _only_class(labels: RowLabels) -> int | None:
         some = hot_posterior(rows.cast[voted[:: _MANY_ROWS // 16]], mixture).argmax(axis=1)
         if (some != some[:1]).any():
             return None
-    fallback = None if mixture.is_tables_only else labels.fallback
-    mixed = hot_posterior(rows.cast, mixture, fallback, labels.by_tables)
+    mixed = hot_posterior(rows.cast, mixture, labels.fallback, labels.by_tables)
     best = mixed[rows.voted > 0].argmax(axis=1)
     return int(best[0]) if len(best) and (best == best[0]).all() else None
 

@@ -130,7 +130,7 @@ class Tables(NamedTuple):
 
     def term(self, weights: VoteWeights, abstention: float = 0.0) -> TableTerm:
         """Return the tables as part of a mixture; ``abstention`` in [0, 1] is the weight of abstentions."""
-        counts = np.where(weights.one_sided, 0.0, weights.discounts)[:, None]
+        counts = weights.discounts[:, None]
         logs = counts[:, :, None] * np.log(self.tables)
         if self.coverage is None or not abstention:
             return TableTerm(logs, weights.weights, self.balance)
@@ -308,19 +308,14 @@ class RowEM:
         """
         of_first, of_second = now.tables.transpose(1, 2, 0)
         odds = np.log(of_second / of_first)
-        odds *= self._factors
+        odds *= self.weights.discounts
         offset = float(np.log(now.balance[1] / now.balance[0]))
         if now.coverage is not None and abstention:
             first, second = now.coverage.T
-            silent = abstention * self._factors * np.log((1 - second) / (1 - first))
-            odds += abstention * self._factors * np.log(second / first) - silent
+            silent = abstention * self.weights.discounts * np.log((1 - second) / (1 - first))
+            odds += abstention * self.weights.discounts * np.log(second / first) - silent
             offset += float(np.add.reduce(silent))
         return odds.ravel(), offset
-
-    @cached_property
-    def _factors(self) -> Array:
-        """Factor of the evidence of each source, shape (m,); 0 for one-sided sources, which have no tables."""
-        return np.where(self.weights.one_sided, 0.0, self.weights.discounts)
 
     def _count(self, labels: Array) -> Expected:
         """Return the numbers that labels of shape (u, K) imply."""

@@ -87,11 +87,6 @@ class Mixture:
         """True if only weighted votes determine the posterior."""
         return self.tables is None and self.anchored is None and not self.majority
 
-    @property
-    def is_tables_only(self) -> bool:
-        """True if only tables determine the posterior of items with votes."""
-        return self.tables is not None and self.trust == 1 and not (self.majority or self.one_sided.any())
-
     def of_sources(self, sources: NDArray[np.intp]) -> Mixture:
         """Return the mixture for some sources; a posterior depends only on those that vote on the item."""
         return replace(
@@ -130,7 +125,7 @@ def hot_posterior(
     n_votes = cast.totals[:, None]
     if mixture.tables is not None and by_tables is None:
         by_tables = table_posterior(cast, mixture.tables, mixture.one_sided)
-    if by_tables is not None and mixture.is_tables_only:
+    if by_tables is not None and mixture.trust == 1 and not (mixture.majority or mixture.one_sided.any()):
         return np.where(n_votes > 0, by_tables, mixture.without_votes)
     answer = fallback_posterior(cast, mixture) if fallback is None else fallback
     if by_tables is not None:

@@ -409,7 +409,7 @@ class OneHot:
         return np.asarray(self._cells @ weights)
 
     def logistic(self, weights: Array, offset: float, counts: Array) -> Array:
-        """Return ``counts``/(1 + exp(-x)) for the sums x of ``weights`` (K m,) plus ``offset``, shape (n,)."""
+        """Return ``counts``/(1 + exp(-x)), x the sums of ``weights`` (K m,) plus ``offset``, shape (n,)."""
         odds = self @ -weights
         odds -= offset
         np.minimum(odds, _LARGEST_ODDS, out=odds)  # their exponential is finite
