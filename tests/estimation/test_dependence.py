@@ -109,6 +109,24 @@ def test_strengths_of_independent_sources_are_fitted_exactly():
     assert excess[0, 1] == excess[1, 0]
 
 
+def test_starts_are_fitted_one_by_one_as_they_are_together(monkeypatch):
+    votes = simulate(2_000, [0.9, 0.8, 0.7, 0.75, 0.65, 0.85])
+    votes[:1_200, 1] = votes[:1_200, 0]
+    _, correlation, precision = pair_correlations(moments_of(votes))
+    together = module._outliers(correlation, precision)
+    monkeypatch.setattr(module, "_FEW_PAIRS", 0)
+    alone = module._outliers(correlation, precision)
+    assert together[1].sum() == 2
+    np.testing.assert_array_equal(together[1], alone[1])
+    np.testing.assert_allclose(together[0], alone[0], atol=0.002)
+
+
+def test_quantiles_of_a_matrix_may_be_several():
+    values = np.random.default_rng(0).normal(size=(5, 8))
+    found = row_quantiles(values, np.array([[0.2], [0.5]]))
+    np.testing.assert_array_equal(found, [row_quantiles(values, 0.2), row_quantiles(values, 0.5)])
+
+
 @pytest.mark.parametrize(("n_items", "excess", "is_dependent"), [
     (20_000, 0.12, True), (20_000, 0.08, False), (1_500, 0.12, True), (700, 0.12, False),
 ])  # fmt: skip

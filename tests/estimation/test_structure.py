@@ -6,6 +6,7 @@ import copy
 import os
 import pickle
 import warnings
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -216,6 +217,30 @@ def test_scores_are_the_loss_that_freeing_a_pair_saves():
     freed[4, 5] = freed[5, 4] = False
     saved = fit.loss - Residuals.of(centered, freed, fit.strength).loss
     assert fit.scores()[4, 5] ** 2 == pytest.approx(saved, rel=0.1)
+
+
+def test_scores_of_some_sources_are_those_among_all():
+    votes, _ = draw(2_000, np.random.default_rng(0), "shared errors")
+    centered = CenteredMoments.of(fs.Moments.of(votes))
+    used = ~np.eye(12, dtype=bool)
+    used[0, 1] = used[1, 0] = False
+    fit = Residuals.of(centered, used, np.sqrt(centered.variance) / 2)
+    some = np.array([5, 0, 1, 9])
+    np.testing.assert_allclose(fit.scores(some), fit.scores()[np.ix_(some, some)], rtol=1e-9, atol=1e-9)
+
+
+def test_noise_of_pairs_has_a_lower_bound():
+    """Two sources of which each is noisy on one class only would have no noise together."""
+    votes, _ = draw(2_000, np.random.default_rng(0))
+    centered = CenteredMoments.of(fs.Moments.of(votes))
+    cross = np.zeros_like(centered.cross)
+    cross[:, 0, 1:], cross[:, 1, 2:] = 100.0, -100.0
+    strength = np.sqrt(centered.variance) / 2
+    left = centered.variance - strength**2
+    tilted = replace(centered, cross=cross)
+    noise = Residuals.at(tilted, ~np.eye(len(strength), dtype=bool), strength).noise
+    assert noise[0, 1] == pytest.approx(0.05 * left[0] * left[1])
+    assert noise[0, 0] == pytest.approx(2 * left[0] ** 2)
 
 
 # ---------------------------------------------------------------------- sources that need care

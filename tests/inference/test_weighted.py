@@ -66,7 +66,7 @@ def random_mixture(rng, m, n_classes, parts, one_sided):
         without_votes=rng.dirichlet(np.ones(n_classes)),
         prior=rng.dirichlet(np.ones(n_classes)) if "prior" in parts else None,
         tables=term() if "tables" in parts else None,
-        trust=0.7 if "tables" in parts else 0.0,
+        trust=0.0 if "tables" not in parts else 1.0 if "trusted" in parts else 0.7,
         anchored=term() if "anchored" in parts else None,
         anchored_share=0.3 if "anchored" in parts else 0.0,
         majority=0.4 if "majority" in parts else 0.0,
@@ -77,8 +77,11 @@ def random_mixture(rng, m, n_classes, parts, one_sided):
 @pytest.mark.parametrize("one_sided", [False, True])
 @pytest.mark.parametrize(
     "parts",
-    ["", "prior", "majority", "tables", "anchored", "tables anchored", "prior tables anchored majority"],
-)
+    [
+        "", "prior", "majority", "tables", "trusted tables", "anchored", "tables anchored",
+        "trusted tables majority", "prior tables anchored majority",
+    ],
+)  # fmt: skip
 def test_posterior_is_the_mixture_of_its_parts(n_classes, one_sided, parts):
     rng = np.random.default_rng(len(parts) + n_classes)
     mask = np.array([False, one_sided, False])

@@ -5,6 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 from scipy.sparse import csr_array
+from scipy.special import expit
 
 from flyingsquid.votes.codes import OneHot
 from flyingsquid.votes.grid import CountedRows, pattern_grid
@@ -25,7 +26,9 @@ def test_sums_are_those_of_the_rows(m, n_classes):
     np.testing.assert_allclose(grid.class_sums(by_class), rows.class_sums(by_class), atol=1e-12)
     for scale in (1.0, 300.0):  # also beyond the largest exponential
         odds = scale * rng.normal(size=n_classes * m)
-        np.testing.assert_allclose(grid.logistic(odds, 0.3), rows.logistic(odds, 0.3), rtol=1e-9, atol=1e-100)
+        found, expected = (cast.logistic(odds, 0.3, np.abs(one)) for cast in (grid, rows))
+        np.testing.assert_allclose(found, expected, rtol=1e-9, atol=1e-100)
+        np.testing.assert_allclose(found, np.abs(one) * expit(rows @ odds + 0.3), rtol=1e-9, atol=1e-100)
     np.testing.assert_allclose(grid.vote_sums(one), rows.vote_sums(one), atol=1e-12)
     np.testing.assert_allclose(grid.vote_sums(several), rows.vote_sums(several), atol=1e-12)
     pairs = np.triu_indices(m, 1)

@@ -42,9 +42,11 @@ _SCALE, _MEAN_LOSS = 3.0, 0.086
 # 1; without the first start, the loss is larger on 20% of those with copies.
 _STARTS = ((0.15, _SCALE), (0.5, 12.0), (1.0, np.inf))
 # With a tolerance of 1e-6, probabilities differ by at most .001 on 102 simulated datasets, in more time.
-_MOST_ITERATIONS, _TOLERANCE = 80, 1e-4
+_MOST_ITERATIONS, _TOLERANCE, _LONGEST_STEP = 80, 1e-4, 8.0
+# With more pairs than this, starts are fitted one after the other, because their arrays leave the cache.
+_FEW_PAIRS = 1 << 14
 # The lower bound must be small, or sources without any strength would deviate from the fit.
-_LOWEST, _HIGHEST = 0.001, 0.985
+_LOWEST, _HIGHEST, _LEAST_SPREAD = 0.001, 0.985, 0.1
 # Several explanations: one factor of the agreement more than the classes need (K - 1), of this size relative
 # to the first; dependent pairs among this share of the sources; and this share of votes outside the most
 # frequent class, because rules that each find a few items of a rare class agree on little without
@@ -193,18 +195,22 @@ def _outliers(correlation: Array, precision: Array) -> tuple[Array, NDArray[np.b
     """Fit ``b b'`` robustly; return the excess of each pair over it, and which pairs are dependent."""
     pairs = np.nonzero(precision)  # workers of a crowd mostly share no items
     seen, known = correlation[pairs], precision[pairs]
+    quantiles, scales = np.array(_STARTS).T[:, :, None]
+    starts = _starts(correlation, precision > 0, quantiles)
     least, excess, is_dependent = np.inf, np.zeros_like(correlation), np.zeros(correlation.shape, np.bool_)
-    for quantile, first_scale in _STARTS:
-        strengths = _start(correlation, precision > 0, quantile)
-        for scale in (first_scale, _SCALE):
+    together = len(starts) if len(seen) <= _FEW_PAIRS else 1
+    for at in range(0, len(starts), together):
+        strengths = starts[at : at + together]
+        for scale in (scales[at : at + together], _SCALE):
             strengths = _fit_robustly(pairs, seen, known, strengths, scale)
-        fitted = strengths[pairs[0]] * strengths[pairs[1]]
-        z = (seen - fitted) * np.sqrt(_precision_of_residuals(known, fitted))
-        beyond = np.clip((seen - fitted) / (1 - fitted), 0.0, 1.0)
+        fitted = strengths[:, pairs[0]] * strengths[:, pairs[1]]
+        z = (seen - fitted) * np.sqrt(known) / np.maximum(1 - fitted, _LEAST_SPREAD)
+        beyond = np.minimum(np.maximum((seen - fitted) / (1 - fitted), 0.0), 1.0)
         outlying = (z > _STANDARD_ERRORS) & (beyond > _LEAST_EXCESS)
-        loss = _loss(z, outlying, pairs, len(correlation))
-        if loss < least:
-            least, excess[pairs], is_dependent[pairs] = loss, beyond, outlying
+        for each in zip(z, outlying, beyond, strict=True):
+            loss = _loss(each[0], each[1], pairs, len(correlation))
+            if loss < least:
+                least, is_dependent[pairs], excess[pairs] = loss, *each[1:]
     return excess, is_dependent
 
 
@@ -224,44 +230,64 @@ def _loss(
     return float((others / (_SCALE**2 + others)).sum() + outliers + noise)
 
 
-def _start(correlation: Array, is_compared: NDArray[np.bool_], quantile: float) -> Array:
-    """Return strengths to start from, shape (m,), by a quantile over the partners of each source."""
-    typical = row_quantiles(np.where(is_compared, correlation, np.inf), quantile)
-    return (typical / np.sqrt(max(float(np.median(typical)), 0.01))).clip(0.02, 0.97)
+def _starts(correlation: Array, is_compared: NDArray[np.bool_], quantiles: Array) -> Array:
+    """Return strengths to start from, by quantiles over the partners of each source, (q, 1); shape (q, m)."""
+    typical = row_quantiles(np.where(is_compared, correlation, np.inf), quantiles)
+    middle = np.maximum(row_quantiles(typical, 0.5), 0.01)
+    return np.minimum(np.maximum(typical / np.sqrt(middle)[:, None], 0.02), 0.97)
 
 
 def _fit_robustly(
-    pairs: tuple[NDArray[np.intp], ...], correlation: Array, precision: Array, strengths: Array, scale: float
+    pairs: tuple[NDArray[np.intp], ...],
+    correlation: Array,
+    precision: Array,
+    strengths: Array,
+    scale: Array | float,
 ) -> Array:
-    """Return strengths b by iteratively weighted least squares from a start, shape (m,).
+    """Return strengths b by iteratively weighted least squares from several starts, shape (starts, m).
 
-    The loss of a residual levels off at ``scale`` standard errors; never, if it is infinite.
-    ``correlation`` and ``precision`` are those of the ``pairs``: in both orders, ordered by the first source,
-    with at least one for each source.
+    The loss of a residual levels off at ``scale`` standard errors; never, if it is infinite. It is a number,
+    or one per start, shape (starts, 1). ``correlation`` and ``precision`` are those of the ``pairs``: in both
+    orders, ordered by the first source, with at least one for each source. Steps of SQUAREM (Varadhan and
+    Roland 2008) halve the number of iterations.
     """
     first, second = pairs
-    of_source = np.searchsorted(first, np.arange(len(strengths)))
+    of_source = np.searchsorted(first, np.arange(strengths.shape[1]))
+    scaled, last = precision / np.square(scale), None
     for _ in range(_MOST_ITERATIONS):
-        partners = strengths[second]
-        fitted = strengths[first] * partners
-        weights = _precision_of_residuals(precision, fitted)
-        weights /= (1 + weights * ((correlation - fitted) / scale) ** 2) ** 2
+        partners = strengths.take(second, axis=1)
+        fitted = strengths.take(first, axis=1)
+        fitted *= partners
+        # The weight is w / (1 + w (r / scale)^2)^2 for a residual r and w = precision / spread^2.
+        weights = np.maximum(1 - fitted, _LEAST_SPREAD)
+        weights *= weights
+        np.subtract(correlation, fitted, out=fitted)
+        fitted *= fitted
+        fitted *= scaled
+        fitted += weights
+        fitted *= fitted
+        weights *= precision
+        weights /= fitted
         weights *= partners
-        total = np.add.reduceat(weights * partners, of_source)
-        target = (strengths + np.add.reduceat(weights * correlation, of_source) / total) / 2
+        target = np.add.reduceat(weights * correlation, of_source, axis=1)
+        weights *= partners
+        target /= np.add.reduceat(weights, of_source, axis=1)
+        target += strengths
+        target /= 2
         target = np.minimum(np.maximum(target, _LOWEST), _HIGHEST)
-        is_close = np.abs(target - strengths).max() < _TOLERANCE
-        strengths = target
-        if is_close:
-            break
+        change = target - strengths
+        if np.abs(change).max() < _TOLERANCE:
+            return target
+        if last is None:
+            strengths, last = target, change
+            continue
+        curve = change - last
+        squares = np.add.reduce(np.square([last, curve]), axis=2)
+        length = np.sqrt(squares[0] / np.maximum(squares[1], 1e-24))[:, None]
+        length = np.minimum(np.maximum(length, 1.0), _LONGEST_STEP)
+        target += (length - 1) * (2 * last + (length + 1) * curve)
+        strengths, last = np.minimum(np.maximum(target, _LOWEST), _HIGHEST), None
     return strengths
-
-
-def _precision_of_residuals(precision: Array, fitted: Array) -> Array:
-    """Return one over the squared standard errors of residuals of pairs."""
-    spread = np.maximum(1 - fitted, 0.1)
-    spread *= spread
-    return np.asarray(precision / spread)
 
 
 def _second_factor(correlation: Array, precision: Array, n_classes: int) -> float:
@@ -335,10 +361,10 @@ def _kappa_unexplained(compared: _Compared) -> Array:
     return np.where(mask, (np.where(mask, kappa, 0.0) - explained) / (1 - explained), 0.0)
 
 
-def row_quantiles(values: Array, quantile: float) -> Array:
+def row_quantiles(values: Array, quantile: Array | float) -> Array:
     """Return a quantile of the finite values along the last axis, 0 without any; shape of the other axes.
 
-    ``np.nanquantile`` is slower.
+    Quantiles of shape (q, 1) give q results for each row of a matrix. ``np.nanquantile`` is slower.
     """
     ordered = np.sort(values, axis=-1)
     is_finite = np.isfinite(ordered)

@@ -141,10 +141,11 @@ class Residuals:
         heavier than those of a normal distribution. By Bennett's inequality, a score z is replaced by
         √(2s²h(z/s)), with h(u) = (1+u)log(1+u) - u and s² the variance of the count; for large s that is z.
         """
-        sources = np.arange(len(self.strength)) if sources is None else sources
-        precision = _inverse(self.noise, self.used)
         b = self.strength
-        information = precision * np.outer(b, b)
+        sources = np.arange(len(b)) if sources is None else sources
+        precision = _inverse(self.noise, self.used)
+        information = precision * b
+        information *= b[:, None]
         np.fill_diagonal(information, precision @ b**2)
         # The ridge keeps a source without any pair from making the system singular.
         information[np.diag_indices_from(information)] += 1e-9 * max(float(information.max()), 1e-300)
@@ -152,8 +153,7 @@ class Residuals:
         used, noise, b = self.used[inside], self.noise[inside], b[sources]
         # n times the variance of bᵢbⱼ; it may be NaN for pairs without information.
         with np.errstate(invalid="ignore", over="ignore"):
-            # Not by SciPy's Cholesky: its BLAS has threads of its own, which wait for those of NumPy.
-            inverse = np.linalg.solve(information, np.eye(len(information))[:, sources])[sources]
+            inverse = _part_of_inverse(information, sources)
             fitted = np.outer(inverse.diagonal(), b**2)
             fitted = fitted + fitted.T + 2 * np.outer(b, b) * inverse
         left = np.where(used, noise - fitted, noise + fitted)
@@ -169,6 +169,22 @@ class Residuals:
         linked = int(self.used.any(axis=1).sum())
         degrees = max(int(self.used.sum() // 2) - linked, 0)
         return FitTest(self.loss, degrees, float(chdtrc(degrees, self.loss)) if degrees else 1.0)
+
+
+def _part_of_inverse(information: Array, sources: NDArray[np.intp]) -> Array:
+    """Return the inverse of a positive definite matrix (m, m) for s of its rows and columns, shape (s, s).
+
+    If they are last, the inverse of their part of the Cholesky factor suffices. Not by SciPy: its BLAS has
+    threads of its own, which wait for those of NumPy.
+    """
+    if len(sources) == len(information):
+        return np.asarray(np.linalg.inv(information), np.float64)
+    last = np.zeros(len(information), np.bool_)
+    last[sources] = True
+    order = np.concatenate([np.flatnonzero(~last), sources])
+    factor = np.linalg.cholesky(information[np.ix_(order, order)])[-len(sources) :, -len(sources) :]
+    half = np.linalg.inv(factor)
+    return np.asarray(half.T @ half)
 
 
 def _pair_noise(centered: CenteredMoments, weights: Array, strength: Array) -> Array:
@@ -188,12 +204,11 @@ def _pair_noise(centered: CenteredMoments, weights: Array, strength: Array) -> A
     tilt = tilt - np.clip(skewness, -_MOST_SKEWED, _MOST_SKEWED) * squares
     # A variance is positive on both classes; at a uniform balance that is |h| < v.
     share = np.clip(tilt * _inverse(left, left > 0), -1.0, 1.0)
-    noise = np.outer(share, share)
-    noise += 1.0
-    np.maximum(noise, RESIDUAL_FLOOR, out=noise)
-    noise *= left[:, None]
-    noise *= left
-    return noise
+    parts = np.stack([left, share * left])
+    noise = parts.T @ parts
+    if 1 + share.max() * share.min() < RESIDUAL_FLOOR:
+        np.maximum(noise, RESIDUAL_FLOOR * np.outer(left, left), out=noise)
+    return np.asarray(noise)
 
 
 def _with_long_tails(z: Array, deviation: Array) -> Array:
@@ -204,9 +219,8 @@ def _with_long_tails(z: Array, deviation: Array) -> Array:
 
 def _inverse(values: Array, where: Mask) -> Array:
     """Return 1/values in a mask if possible, 0 elsewhere."""
-    usable = where & (values > 0)
-    divisor = np.where(usable, values, 1.0)
-    return np.divide(usable, divisor, out=divisor)  # faster than a division with a mask
+    divisor = np.where(where & (values > 0), values, np.inf)
+    return np.divide(1.0, divisor, out=divisor)  # faster than a division with a mask
 
 
 def independence_of_votes(moments: Moments, groups: NDArray[np.intp] | None = None) -> FitTest | None:

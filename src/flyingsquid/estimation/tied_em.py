@@ -126,11 +126,11 @@ class Tables(NamedTuple):
     def flat(self) -> Array:
         """Return all parameters in one array, in the order of the tables in memory."""
         parts = [self.tables.transpose(1, 2, 0).ravel(), self.balance]
-        return np.concatenate(parts if self.coverage is None else [*parts, self.coverage.ravel()])
+        return np.concatenate(parts if self.coverage is None else [*parts, self.coverage.T.ravel()])
 
     def term(self, weights: VoteWeights, abstention: float = 0.0) -> TableTerm:
         """Return the tables as part of a mixture; ``abstention`` in [0, 1] is the weight of abstentions."""
-        counts = np.where(weights.one_sided, 0.0, weights.discounts)[:, None]
+        counts = weights.discounts[:, None]
         logs = counts[:, :, None] * np.log(self.tables)
         if self.coverage is None or not abstention:
             return TableTerm(logs, weights.weights, self.balance)
@@ -150,27 +150,31 @@ def tied_tables(expected: Array, row_votes: float) -> Array:
     counts = np.ascontiguousarray(expected.transpose(1, 2, 0))
     n_classes, _, m = counts.shape
     diagonal = slice(None, None, n_classes + 1)
-    right, by_truth = counts.reshape(-1, m)[diagonal], counts.sum(axis=1)
-    hits, cast = right.sum(axis=0), by_truth.sum(axis=0)
-    average = (hits.sum() + SOURCE_VOTES * _AVERAGE) / (cast.sum() + SOURCE_VOTES)
+    # A pass is mostly calls of NumPy on few numbers, and `np.add.reduce` is half of the call of a sum.
+    right, by_truth = counts.reshape(-1, m)[diagonal], np.add.reduce(counts, axis=1)
+    hits, cast = np.add.reduce(right), np.add.reduce(by_truth)
+    average = float(np.add.reduce(hits) + SOURCE_VOTES * _AVERAGE) / float(np.add.reduce(cast) + SOURCE_VOTES)
     own = (hits + SOURCE_VOTES * average) / (cast + SOURCE_VOTES)
-    own = np.minimum(np.maximum(own, _WORST), _BEST)
-    tables = counts + row_votes * ((1 - own) / (n_classes - 1))
-    tables.reshape(-1, m)[diagonal] = right + row_votes * own
+    own = row_votes * np.minimum(np.maximum(own, _WORST), _BEST)
+    tables = counts + (row_votes - own) / (n_classes - 1)
+    np.add(right, own, out=tables.reshape(-1, m)[diagonal])
     tables /= (by_truth + row_votes)[:, None]
     return tables.transpose(2, 0, 1)
 
 
 def _balance_of(mass: Array) -> Array:
     mass = mass + UNIFORM_ITEMS / len(mass)
-    return np.asarray(mass / mass.sum())
+    return np.asarray(mass / np.add.reduce(mass))
 
 
 def _coverage_by_class(voted: Array, mass: Array) -> Array:
-    """Return P(the source votes | Y = k), shape (m, K), from expected numbers of its votes and of items."""
-    overall = voted.sum(axis=1, keepdims=True) / np.maximum(mass.sum(axis=-1, keepdims=True), 1e-9)
+    """Return P(the source votes | Y = k), shape (m, K), from expected numbers of its votes and of items.
+
+    Both have one row per class: shape (K, m), and (K, 1) if all sources have the same items.
+    """
+    overall = np.add.reduce(voted) / np.maximum(np.add.reduce(mass), 1e-9)
     coverage = (voted + _COVERAGE_ITEMS * overall) / (mass + _COVERAGE_ITEMS)
-    return np.minimum(np.maximum(coverage, _LEAST_COVERAGE), 1 - _LEAST_COVERAGE)
+    return np.minimum(np.maximum(coverage, _LEAST_COVERAGE), 1 - _LEAST_COVERAGE).T
 
 
 Pass: TypeAlias = Callable[[Tables], Tables]
@@ -224,27 +228,27 @@ class RowEM:
 
     def start(self) -> Tables:
         """Return the tables that weighted votes imply."""
-        return self._maximize(self._count(self.by_votes), ROW_VOTES)
+        return self._maximize(*self._count(self.by_votes)[:2], ROW_VOTES)
 
     def passes(self, abstention: float = 0.0) -> Pass:
         """Return a function that makes one pass; ``abstention`` is that of :meth:`Tables.term`."""
 
         def step(now: Tables) -> Tables:
-            expected = self._expect(now.term(self.weights, abstention))
+            votes, voted, items = self._expect(now, abstention)
             if not abstention:
-                return self._maximize(expected, ROW_VOTES)
-            mass = expected.voted + abstention * (expected.items - expected.voted)
-            found = self._maximize(expected._replace(voted=mass), ROW_VOTES)
-            return found._replace(coverage=_coverage_by_class(expected.votes.sum(axis=2), expected.items))
+                return self._maximize(votes, voted, ROW_VOTES)
+            found = self._maximize(votes, voted + abstention * (items - voted), ROW_VOTES)
+            by_truth = np.add.reduce(votes.transpose(1, 2, 0), axis=1)
+            return Tables(found.tables, found.balance, _coverage_by_class(by_truth, items[:, None]))
 
         return step
 
     def anchored(self) -> Tables:
         """Return tables by ten passes whose labels are held close to weighted votes."""
-        tables = self._maximize(self._count(self.by_votes), _ANCHORED_ROW_VOTES)
+        tables = self._maximize(*self._count(self.by_votes)[:2], _ANCHORED_ROW_VOTES)
         for _ in range(_ANCHORED_PASSES - 1):
             labels = (1 - _ANCHOR) * self.posterior(tables) + _ANCHOR * self.by_votes
-            tables = self._maximize(self._count(labels), _ANCHORED_ROW_VOTES)
+            tables = self._maximize(*self._count(labels)[:2], _ANCHORED_ROW_VOTES)
         return tables
 
     def posterior(self, tables: Tables, abstention: float = 0.0) -> Array:
@@ -262,8 +266,8 @@ class RowEM:
 
     def likelihood_gain(self, tables: Tables) -> float:
         """Return the mean log-likelihood of an item, relative to tables of the labels by weighted votes."""
-        expected = self._count(best_class(self.by_votes))
-        unmoved = replace(self, balance=None)._maximize(expected, _ANCHORED_ROW_VOTES)
+        votes, voted, _ = self._count(best_class(self.by_votes))
+        unmoved = replace(self, balance=None)._maximize(votes, voted, _ANCHORED_ROW_VOTES)
         gain = self._log_likelihood(tables) - self._log_likelihood(unmoved)
         return float(self.rows.voted @ gain / max(self.rows.n_voted, 1e-12))
 
@@ -273,29 +277,45 @@ class RowEM:
         top = row_tops(scores)
         return np.asarray(top[:, 0] + np.log(np.exp(scores - top).sum(axis=1)))
 
-    def _expect(self, term: TableTerm) -> Expected:
+    def _expect(self, now: Tables, abstention: float) -> Expected:
         """Return the numbers that tables imply."""
         rows = self.rows
-        if len(term.balance) > 2:
-            return self._count(table_posterior(rows.cast, term, self.weights.one_sided, self._of_one_sided))
+        if len(now.balance) > 2:
+            return self._count(self.posterior(now, abstention))
         # For two classes, one of them suffices.
-        weights = (term.logs[:, 1] - term.logs[:, 0]).T.ravel()
-        offset = float(np.log(term.balance[1]) - np.log(term.balance[0]))
+        weights, offset = self._log_odds(now, abstention)
         if self._of_one_sided is None:
-            second = rows.cast.logistic(weights, offset)
+            second = rows.cast.logistic(weights, offset, rows.counts)
         else:
             added = self._of_one_sided[:, 1] - self._of_one_sided[:, 0]
-            second = expit(rows.cast @ weights + (added + offset))
-        second *= rows.counts
+            second = rows.counts * expit(rows.cast @ weights + (added + offset))
         # A dot product would wait for a second thread, long on a busy machine.
-        items = float(second.sum())
+        items = float(np.add.reduce(second))
         voted = items - (rows.n_items - rows.n_voted) * float(expit(offset))
-        votes = np.empty((len(rows.votes), 2, 2))
-        votes[:, 1] = rows.cast.vote_sums(second).T
-        votes[:, 0] = rows.votes - votes[:, 1]
+        votes = np.empty((2, *rows.votes.T.shape))
+        votes[1] = rows.cast.vote_sums(second)
+        np.subtract(rows.votes.T, votes[1], out=votes[0])
         return Expected(
-            votes, np.array([rows.n_voted - voted, voted]), np.array([rows.n_items - items, items])
+            votes.transpose(2, 0, 1),
+            np.array([rows.n_voted - voted, voted]),
+            np.array([rows.n_items - items, items]),
         )
+
+    def _log_odds(self, now: Tables, abstention: float) -> tuple[Array, float]:
+        """Return the log odds of each vote, shape (2 m,), and of no votes, for two classes.
+
+        They are the differences of the logarithms of :meth:`Tables.term`.
+        """
+        of_first, of_second = now.tables.transpose(1, 2, 0)
+        odds = np.log(of_second / of_first)
+        odds *= self.weights.discounts
+        offset = float(np.log(now.balance[1] / now.balance[0]))
+        if now.coverage is not None and abstention:
+            first, second = now.coverage.T
+            silent = abstention * self.weights.discounts * np.log((1 - second) / (1 - first))
+            odds += abstention * self.weights.discounts * np.log(second / first) - silent
+            offset += float(np.add.reduce(silent))
+        return odds.ravel(), offset
 
     def _count(self, labels: Array) -> Expected:
         """Return the numbers that labels of shape (u, K) imply."""
@@ -303,12 +323,11 @@ class RowEM:
         votes = rows.cast.vote_sums(labels * rows.counts[:, None]).transpose(1, 2, 0)
         return Expected(votes, rows.voted @ labels, rows.counts @ labels)
 
-    def _maximize(self, expected: Expected, row_votes: float) -> Tables:
-        """Return the most likely tables."""
-        votes = expected.votes
+    def _maximize(self, votes: Array, voted: Array, row_votes: float) -> Tables:
+        """Return the most likely tables for expected numbers of votes and of items of each class."""
         if self._of_one_sided is not None:
             votes = np.where(self.weights.one_sided[:, None, None], 0.0, votes)
-        balance = _balance_of(expected.voted) if self.balance is None else self.balance
+        balance = _balance_of(voted) if self.balance is None else self.balance
         return Tables(tied_tables(votes, row_votes), balance)
 
 
@@ -392,7 +411,7 @@ class PairEM:
             return Tables(
                 tied_tables(votes.transpose(2, 0, 1), ROW_VOTES),
                 _balance_of(items * mass / max(mass.sum(), 1e-9)) if balance is None else balance,
-                _coverage_by_class(votes.sum(axis=1).T, answers.sum(axis=1).T) if abstention else None,
+                _coverage_by_class(votes.sum(axis=1), answers.sum(axis=1)) if abstention else None,
             )
 
         return step
@@ -423,14 +442,14 @@ def converge(step: Pass, now: Tables) -> Tables:
         values = np.array([now.flat(), first.flat(), second.flat()])
         if np.abs(values[2] - values[1]).max() < _TOLERANCE:
             return second
-        start, *later = np.log(values)
-        change = later[0] - start
-        curve = later[1] - later[0] - change
+        start, middle, end = np.log(values, out=values)
+        change = middle - start
+        curve = end - middle - change
         # A dot product would wait for a second thread, long on a busy machine.
-        squares = [float((each * each).sum()) for each in (change, curve)]
+        squares = [float(np.add.reduce(each * each)) for each in (change, curve)]
         length = min(max(float(np.sqrt(squares[0] / max(squares[1], 1e-24))), 1.0), _LONGEST_STEP)
-        jump = np.exp((start + 2 * length * change + length**2 * curve).clip(_LEAST_LOG, 0.0))
-        now = step(_normalized(jump, now))
+        start += 2 * length * change + length**2 * curve
+        now = step(_normalized(np.exp(np.minimum(np.maximum(start, _LEAST_LOG), 0.0)), now))
     return now
 
 
@@ -440,6 +459,6 @@ def _normalized(values: Array, like: Tables) -> Tables:
     tables, balance = values[:cells].reshape(n_classes, n_classes, m), values[cells : cells + n_classes]
     coverage = None
     if like.coverage is not None:
-        coverage = np.clip(values[cells + n_classes :].reshape(m, n_classes), None, 1 - _LEAST_COVERAGE)
-    tables /= tables.sum(axis=1, keepdims=True)
-    return Tables(tables.transpose(2, 0, 1), balance / balance.sum(), coverage)
+        coverage = np.minimum(values[cells + n_classes :], 1 - _LEAST_COVERAGE).reshape(n_classes, m).T
+    tables /= np.add.reduce(tables, axis=1, keepdims=True)
+    return Tables(tables.transpose(2, 0, 1), balance / np.add.reduce(balance), coverage)

@@ -36,7 +36,8 @@ class VoteWeights:
     one_sided : mask of shape (m,)
         Sources that vote for one class only although they vote often.
     discounts : array of shape (m,)
-        Factor for the votes of a source, because of the sources that it depends on; 1 if it is independent.
+        Factor for the tables of a source, because of the sources that it depends on: 1 if it is independent,
+        0 if it is one-sided, because then it has no tables.
     """
 
     weights: Array
@@ -92,7 +93,7 @@ def vote_weights(moments: Moments, shared: Array | None, pairs: PairAgreement | 
     determined = max((number - _TWO_SOURCES) / (_THREE_SOURCES - _TWO_SOURCES), 0.0)
     if determined < 1:
         weights = (1 - determined) * counts[:, None] + determined * weights
-    return VoteWeights(weights, one_sided, counts)
+    return VoteWeights(weights, one_sided, np.where(one_sided, 0.0, counts))
 
 
 def is_one_sided(cast: Array) -> NDArray[np.bool_]:
@@ -105,7 +106,7 @@ def is_one_sided(cast: Array) -> NDArray[np.bool_]:
 def votes_per_item(moments: Moments, weights: VoteWeights) -> float:
     """Return the votes per item from sources of several classes, dependent sources counted once."""
     cast = np.asarray(moments.vote_counts, np.float64).sum(axis=1)
-    return float((cast * weights.discounts)[~weights.one_sided].sum() / moments.n_items)
+    return float((cast * weights.discounts).sum() / moments.n_items)
 
 
 def _by_agreement(cast: Array, sides: Array, met: Array, one_sided: NDArray[np.bool_]) -> Array:

@@ -122,11 +122,13 @@ def hot_posterior(
     ``fallback`` and ``by_tables`` are its parts, :func:`fallback_posterior` and :func:`table_posterior`, if
     they have been computed already.
     """
-    answer = fallback_posterior(cast, mixture) if fallback is None else fallback
     n_votes = cast.totals[:, None]
-    if mixture.tables is not None:
-        if by_tables is None:
-            by_tables = table_posterior(cast, mixture.tables, mixture.one_sided)
+    if mixture.tables is not None and by_tables is None:
+        by_tables = table_posterior(cast, mixture.tables, mixture.one_sided)
+    if by_tables is not None and mixture.trust == 1 and not (mixture.majority or mixture.one_sided.any()):
+        return np.where(n_votes > 0, by_tables, mixture.without_votes)
+    answer = fallback_posterior(cast, mixture) if fallback is None else fallback
+    if by_tables is not None:
         several = cast @ np.tile(np.where(mixture.one_sided, 0.0, 1.0), cast.n_classes)
         trust = mixture.trust * several[:, None] / np.maximum(n_votes, 1e-12)
         answer = trust * by_tables + (1 - trust) * answer

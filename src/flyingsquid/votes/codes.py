@@ -328,9 +328,11 @@ class OneHot:
             most = max(most, min(_CELLS_PER_VOTE * n_votes_in(codes), _MOST_DENSE_CELLS))
         if n * n_classes * m <= most:
             dense = dense_codes(codes) if isinstance(codes, csr_array) else codes
-            hot = dense[:, None, :] == np.arange(n_classes)[:, None]
             # Stored row by row, so that the sums of a row do not depend on the layout of the codes.
-            return cls(hot.reshape(n, n_classes * m).astype(np.float64, order="C"), n_classes)
+            hot = np.empty((n, n_classes, m), np.bool_)
+            for k in range(n_classes):
+                np.equal(dense, k, out=hot[:, k])
+            return cls(hot.reshape(n, n_classes * m).astype(np.float64), n_classes)
         # Votes are visited row by row, as they are stored, so that nothing has to be sorted by row.
         if isinstance(codes, csr_array):
             item, source, vote = sparse_votes(codes)
@@ -406,15 +408,14 @@ class OneHot:
         """Sum ``weights`` of shape (K m,) or (K m, r) over the votes on each item, shape (n,) or (n, r)."""
         return np.asarray(self._cells @ weights)
 
-    def logistic(self, weights: Array, offset: float) -> Array:
-        """Return 1/(1 + exp(-x)) for the sums x of ``weights`` (K m,) plus ``offset``, shape (n,)."""
-        odds = self @ weights
-        odds += offset
-        np.negative(odds, out=odds)
+    def logistic(self, weights: Array, offset: float, counts: Array) -> Array:
+        """Return ``counts``/(1 + exp(-x)), x the sums of ``weights`` (K m,) plus ``offset``, shape (n,)."""
+        odds = self @ -weights
+        odds -= offset
         np.minimum(odds, _LARGEST_ODDS, out=odds)  # their exponential is finite
         np.exp(odds, out=odds)
         odds += 1
-        return np.divide(1, odds, out=odds)
+        return np.divide(counts, odds, out=odds)
 
     def class_sums(self, weights: Array) -> Array:
         """Sum ``weights`` of shape (m, K) over the votes for each class on each item, shape (n, K)."""

@@ -80,17 +80,18 @@ class PatternGrid:
         )
         return second, first
 
-    def logistic(self, weights: Array, offset: float) -> Array:
-        """Return 1/(1 + exp(-x)) for the sums x of ``weights`` (K m,) plus ``offset``, shape (n,).
+    def logistic(self, weights: Array, offset: float, counts: Array) -> Array:
+        """Return ``counts``/(1 + exp(-x)) for the sums x of ``weights`` (K m,) plus ``offset``, shape (n,).
 
         The exponential of a sum is the product of those of its halves, so only few are computed.
         """
-        second, first = self._half_sums(weights)
-        second += offset
+        second, first = self._half_sums(-weights)
+        second -= offset
         if max(np.abs(second).max(), np.abs(first).max()) > _LARGEST:
-            return np.asarray(expit((second + first.T).ravel()))
+            return np.asarray(counts * expit(-(second + first.T).ravel()))
         odds = (np.exp(second) * np.exp(first).T).ravel()
-        return np.divide(odds, 1 + odds, out=odds)
+        odds += 1
+        return np.divide(counts, odds, out=odds)
 
     def class_sums(self, weights: Array) -> Array:
         """Sum ``weights`` of shape (m, K) over the votes for each class on each row, shape (n, K)."""
@@ -98,15 +99,15 @@ class PatternGrid:
 
     def vote_sums(self, values: Array) -> Array:
         """Sum ``values`` of shape (n,) or (n, r) over the rows with each vote, shape (K, m) or (K, m, r)."""
-        shape = tuple(len(hot) for hot in self._hot)
-        tables = [column.reshape(shape) for column in values.reshape(self.n_items, -1).T]
+        if values.ndim > 1:
+            return np.stack([self.vote_sums(column) for column in values.T], axis=2)
+        table = values.reshape([len(hot) for hot in self._hot])
         # Products with ones, because NumPy sums short axes slowly.
-        by_second = np.stack([table @ np.ones(shape[1]) for table in tables], axis=1)
-        by_first = np.stack([np.ones(shape[0]) @ table for table in tables], axis=1)
-        sums = np.empty((self.n_classes, self.n_sources, *values.shape[1:]))
-        for hot, at, marginal in zip(self._hot, self._sources, (by_second, by_first), strict=True):
-            size = hot.shape[1] // self.n_classes
-            sums[:, at] = (hot.T @ marginal).reshape(self.n_classes, size, *values.shape[1:])
+        marginals = table @ np.ones(table.shape[1]), np.ones(table.shape[0]) @ table
+        sums = np.empty((self.n_classes, self.n_sources))
+        for hot, at, marginal in zip(self._hot, self._sources, marginals, strict=True):
+            part = sums[:, at]
+            part[:] = (marginal @ hot).reshape(part.shape)
         return sums
 
     def co_votes(self, weights: Array, first: NDArray[np.intp], second: NDArray[np.intp]) -> Iterator[Array]:
