@@ -14,7 +14,7 @@ from flyingsquid.estimation.agreement import (
     sparse_agreement_tables,
 )
 from flyingsquid.estimation.confusion import estimate_many_balance, fit_many, fit_one_vs_rest
-from flyingsquid.estimation.gold import GoldCounts, ManyGold
+from flyingsquid.estimation.gold import GoldCounts
 from flyingsquid.exceptions import OptionError
 from flyingsquid.moments import Moments
 from flyingsquid.votes import Votes
@@ -206,7 +206,9 @@ def test_gold_labels_are_counted_with_weights_and_by_unit():
     for i in range(3):
         for k in range(2):
             for v in (0, 1, -1):
-                assert found.votes[i, k, v] == pytest.approx(weights[(known == k) & (codes[:, i] == v)].sum())
+                assert found.tables[i, k, v] == pytest.approx(
+                    weights[(known == k) & (codes[:, i] == v)].sum()
+                )
     np.testing.assert_allclose(found.classes, [weights[known == k].sum() for k in (0, 1)])
     labeled = known >= 0
     for i in range(3):
@@ -223,9 +225,7 @@ def test_gold_labels_are_counted_with_weights_and_by_unit():
 
 @pytest.mark.parametrize("error", [0.05, 0.3, np.inf])
 def test_the_balance_pools_votes_and_gold_labels_by_their_precision(error):
-    counts = np.zeros((1, 2, 3))
-    counts[0, 0, 0], counts[0, 1, 1] = 30, 10
-    expected, found_error = GoldCounts(counts).balance(0.2, error)
+    expected, found_error = gold_of([30, 10]).expected_truth(0.2, error)
     # Beta posterior with one added item of each class.
     p, n = 11 / 42, 42
     own, variance = 2 * p - 1, 4 * p * (1 - p) / (n + 1)
@@ -255,7 +255,7 @@ def test_preference_is_the_difference_of_normal_log_likelihoods():
 
 def gold_of(classes):
     votes = Votes.from_classes(np.zeros((sum(classes), 1), np.int8), classes=range(len(classes)))
-    return ManyGold.of(votes, np.repeat(np.arange(len(classes)), classes))
+    return GoldCounts.of(votes, np.repeat(np.arange(len(classes)), classes))
 
 
 def test_few_gold_labels_leave_the_balance_uniform_and_many_determine_it():
@@ -273,4 +273,4 @@ def test_votes_mean_another_class_if_gold_labels_clearly_say_so(n, is_renamed):
     """Two swapped classes gain all n items; by chance, the root of n and two items may be gained."""
     labels = np.arange(n) % 2
     votes = Votes.from_classes((1 - labels)[:, None].astype(np.int8), classes=range(3))
-    assert (ManyGold.of(votes, labels).meaning.tolist() == [1, 0, 2]) == is_renamed
+    assert (GoldCounts.of(votes, labels).meaning.tolist() == [1, 0, 2]) == is_renamed

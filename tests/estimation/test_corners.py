@@ -12,7 +12,7 @@ from flyingsquid.estimation import confusion, mixture
 from flyingsquid.estimation.balance import resolve_task_balance
 from flyingsquid.estimation.conditional import _indicator_triplets
 from flyingsquid.estimation.dependence import near_copies
-from flyingsquid.estimation.gold import GoldCounts, ManyGold
+from flyingsquid.estimation.gold import GoldCounts
 from flyingsquid.estimation.graph_tables import require_few_cells
 from flyingsquid.estimation.independence import FitTest
 from flyingsquid.estimation.proportional import tables_from_joint
@@ -192,7 +192,9 @@ def test_a_probability_over_several_readings_stays_one():
 
 def test_what_gold_labels_prefer_by_hand():
     """Ten known items of each class; a source right on 7 and on 8 of them, and one hardly ever wrong."""
-    known = GoldCounts(np.array([[[7, 3, 0], [2, 8, 0]], [[10, 0, 0], [0, 10, 0]]], float))
+    y = np.repeat([0, 1], 10)
+    often = np.repeat([0, 1, 0, 1], [7, 3, 2, 8])
+    known = GoldCounts.of(Votes.from_classes(np.column_stack([often, y])), y)
     rates = np.full((2, 2), 0.4)  # four items in five have a vote: a variance of 0.8
     one = known.preference(np.array([0.5, 0.0]), rates)
     assert one == pytest.approx(2 * 0.5 / (0.8 - 0.25) * (15 - 5))
@@ -203,7 +205,7 @@ def test_what_gold_labels_prefer_by_hand():
 
 def test_gold_labels_that_are_exactly_even_leave_the_balance_even():
     votes = Votes.from_classes(np.array([[0, 0], [1, 1], [2, 2], [2, 1]]))
-    gold = ManyGold.of(votes, np.array([0, 1, 2, -1]))
+    gold = GoldCounts.of(votes, np.array([0, 1, 2, -1]))
     np.testing.assert_allclose(gold.balance_with_uniform(), 1 / 3, rtol=1e-12)
 
 

@@ -7,7 +7,7 @@ import pytest
 
 import flyingsquid as fs
 from flyingsquid.estimation.confusion import fit_many
-from flyingsquid.estimation.gold import ManyGold
+from flyingsquid.estimation.gold import GoldCounts
 from flyingsquid.estimation.replicates import combine_replicates, compare_replicates
 from flyingsquid.exceptions import OptionError
 
@@ -64,7 +64,7 @@ def test_an_estimated_balance_of_many_classes_needs_all_items():
 def test_gold_labels_of_very_many_classes_are_refused():
     votes = fs.Votes.from_classes(np.zeros((3, 2), np.int16), classes=range(9_000))
     with pytest.raises(OptionError, match="gold"):
-        ManyGold.of(votes, np.zeros(3, np.intp))
+        GoldCounts.of(votes, np.zeros(3, np.intp))
 
 
 def test_votes_without_a_structure_have_no_replicates():

@@ -25,8 +25,8 @@ def some_known(y: np.ndarray, n: int, rng: np.random.Generator) -> np.ndarray:
 def test_counts_on_known_items():
     votes = fs.Votes.from_classes([[0, 1], [1, -1], [1, 1], [0, 0]])
     gold = GoldCounts.of(votes, np.array([0, 1, -1, 1]))
-    assert gold.votes[0].tolist() == [[1, 0, 0], [1, 1, 0]]
-    assert gold.votes[1].tolist() == [[0, 1, 0], [1, 0, 1]]
+    assert gold.tables[0].tolist() == [[1, 0, 0], [1, 1, 0]]
+    assert gold.tables[1].tolist() == [[0, 1, 0], [1, 0, 1]]
     assert (gold.right.tolist(), gold.cast.tolist(), gold.classes.tolist()) == ([2, 0], [3, 2], [1, 2])
 
 
@@ -36,12 +36,12 @@ def test_the_balance_of_gold_labels_is_pooled_by_precision(zeros, ones, believed
     y = np.repeat([0, 1], [zeros, ones])
     gold = GoldCounts.of(fs.Votes.from_classes(y[:, None], classes=[0, 1]), y)
     law = beta(ones + believed / 2, zeros + believed / 2)
-    alone = gold.balance(0.0, np.inf, believed)
+    alone = gold.expected_truth(0.0, np.inf, believed)
     assert alone == pytest.approx((2 * law.mean() - 1, 2 * law.std()))
     other, error = 0.3, 0.2
     precision = 1 / alone[1] ** 2 + 1 / error**2
     pooled = (alone[0] / alone[1] ** 2 + other / error**2) / precision
-    assert gold.balance(other, error, believed) == pytest.approx((pooled, precision**-0.5))
+    assert gold.expected_truth(other, error, believed) == pytest.approx((pooled, precision**-0.5))
 
 
 def draw(kind: str, rng: np.random.Generator) -> tuple[fs.Votes, np.ndarray, np.ndarray]:

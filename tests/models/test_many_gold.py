@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 import flyingsquid as fs
-from flyingsquid.estimation.gold import ManyGold
+from flyingsquid.estimation.gold import GoldCounts
 from flyingsquid.exceptions import NotIdentifiableError, VotesError
 from tests.models.test_gold import some_known
 from tests.oracle.many import ManyStar, crowd
@@ -36,7 +36,7 @@ def draw(kind: str, rng: np.random.Generator) -> tuple[fs.Votes, np.ndarray, np.
 
 def test_counts_on_known_items():
     votes = fs.Votes.from_classes([[0, 2], [1, -1], [1, 1], [0, 0]])
-    gold = ManyGold.of(votes, np.array([0, 1, -1, 2]), np.array([1, 2, 1, 1]))
+    gold = GoldCounts.of(votes, np.array([0, 1, -1, 2]), np.array([1, 2, 1, 1]))
     counted = gold.votes.to_array()  # source, vote, class
     assert counted[:, 0].tolist() == [[1, 0, 1], [0, 0, 1]]
     assert counted[:, 1].tolist() == [[0, 2, 0], [0, 0, 0]]
@@ -101,7 +101,7 @@ def test_a_few_labels_do_not_rename_classes():
     )
     for seed in range(20):
         known = some_known(y, 20, np.random.default_rng(seed))
-        gold = ManyGold.of(fs.Votes(codes, tuple(range(50))), known)
+        gold = GoldCounts.of(fs.Votes(codes, tuple(range(50))), known)
         assert gold.meaning.tolist() == list(range(50))
 
 

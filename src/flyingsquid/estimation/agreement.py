@@ -18,7 +18,7 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from flyingsquid.estimation.gold import ManyGold
+from flyingsquid.estimation.gold import GoldCounts
 from flyingsquid.inference.weighted import to_probabilities
 from flyingsquid.moments import Moments, SparseTables, VotesByClass
 from flyingsquid.votes import Votes
@@ -33,7 +33,7 @@ OTHER_VOTES_AS_GOLD = 50.0
 PASSES = 10
 
 
-def prior_table(n_classes: int, gold: ManyGold | None = None) -> Array:
+def prior_table(n_classes: int, gold: GoldCounts | None = None) -> Array:
     """Return the prior of P(vote = v | Y = k), shape (K, K) with axes truth, vote."""
     table = np.full((n_classes, n_classes), (1 - PRIOR_RIGHT) / (n_classes - 1))
     meaning = np.arange(n_classes) if gold is None else gold.meaning
@@ -41,7 +41,7 @@ def prior_table(n_classes: int, gold: ManyGold | None = None) -> Array:
     return table
 
 
-def agreement_tables(moments: Moments, gold: ManyGold | None = None) -> Array:
+def agreement_tables(moments: Moments, gold: GoldCounts | None = None) -> Array:
     """Estimate P(source i votes v | Y = k, it votes), shape (m, K, K) with axes source, truth, vote.
 
     :func:`parts_of_counts` describes how gold labels are used.
@@ -68,7 +68,7 @@ def agreement_tables(moments: Moments, gold: ManyGold | None = None) -> Array:
     return smoothed_tables(expected.transpose(0, 2, 1), prior)
 
 
-def sparse_agreement_tables(moments: Moments, gold: ManyGold | None = None) -> SparseTables:
+def sparse_agreement_tables(moments: Moments, gold: GoldCounts | None = None) -> SparseTables:
     """Estimate the same tables without storing equal cells, for any number of sources and classes."""
     n_classes = moments.n_classes
     others, cast = moments.sparse_others_votes(), np.asarray(moments.vote_counts, np.float64)
@@ -149,11 +149,11 @@ class EMVotes:
     known: NDArray[Any] | None = None
 
     @property
-    def gold(self) -> ManyGold | None:
+    def gold(self) -> GoldCounts | None:
         """The votes on items with gold labels; None without gold labels."""
         if self.known is None or not (self.known >= 0).any():
             return None
-        return ManyGold.of(self.votes, self.known, self.weights)
+        return GoldCounts.of(self.votes, self.known, self.weights)
 
     def select(self, rows: NDArray[np.intp]) -> EMVotes:
         """Return some of the items."""
@@ -171,7 +171,7 @@ def refine(
     *,
     learn_balance: bool,
     passes: int = PASSES,
-    gold: ManyGold | None = None,
+    gold: GoldCounts | None = None,
 ) -> Refined:
     """Refine ``tables`` and ``balance`` by passes over the votes. Items with gold labels keep their class."""
     votes, n_classes = over.votes, tables.shape[1]

@@ -286,7 +286,7 @@ def _choose_balance(
     if evidence.gold is not None:
         own = estimate if estimate.is_usable else BalanceEstimate(0.0, np.inf)
         prior_items = UNIFORM_LABELS if balance is None else 2.0
-        estimate = BalanceEstimate(*evidence.gold.balance(own.expected, own.error, prior_items))
+        estimate = BalanceEstimate(*evidence.gold.expected_truth(own.expected, own.error, prior_items))
         origin = "estimated from votes and gold labels" if own.is_usable else "estimated from gold labels"
     elif not estimate.is_usable:
         return (

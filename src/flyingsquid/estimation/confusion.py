@@ -19,7 +19,7 @@ from flyingsquid.estimation.agreement import (
 )
 from flyingsquid.estimation.binary import Balance, Evidence, fit_binary
 from flyingsquid.estimation.errors import group_errors, pool_tables
-from flyingsquid.estimation.gold import ManyGold
+from flyingsquid.estimation.gold import GoldCounts
 from flyingsquid.estimation.triplets import Options
 from flyingsquid.exceptions import NotIdentifiableError, OptionError
 from flyingsquid.moments import ConfusionTables, Moments
@@ -66,7 +66,7 @@ _TRIPLES_PER_CLASS = 10.0
 _MOST_NAMED = 6
 
 
-def estimate_many_balance(moments: Moments, over: EMVotes, gold: ManyGold | None) -> tuple[Array, Array]:
+def estimate_many_balance(moments: Moments, over: EMVotes, gold: GoldCounts | None) -> tuple[Array, Array]:
     """Estimate P(Y = k) by passes over the votes until they converge.
 
     Returns
@@ -90,7 +90,7 @@ def estimate_many_balance(moments: Moments, over: EMVotes, gold: ManyGold | None
     return whole.balance, np.maximum(group_errors(without_a_group, over.votes.n_items), least)
 
 
-def _iterate_to_convergence(over: EMVotes, gold: ManyGold | None, start: Refined) -> Refined:
+def _iterate_to_convergence(over: EMVotes, gold: GoldCounts | None, start: Refined) -> Refined:
     at = start
     for _ in range(_ROUNDS):
         before = at.balance
@@ -100,7 +100,7 @@ def _iterate_to_convergence(over: EMVotes, gold: ManyGold | None, start: Refined
     return at
 
 
-def _count_supported_classes(over: EMVotes, gold: ManyGold | None) -> float:
+def _count_supported_classes(over: EMVotes, gold: GoldCounts | None) -> float:
     """Return the largest number of classes whose balance the informative items can determine."""
     voted = item_votes(over.votes.codes).cast >= 3
     triples = float(voted.sum() if over.weights is None else np.asarray(over.weights)[voted].sum())
@@ -109,7 +109,7 @@ def _count_supported_classes(over: EMVotes, gold: ManyGold | None) -> float:
     return triples + float((over.known >= 0).sum())
 
 
-def _usable_balance(moments: Moments, over: EMVotes, gold: ManyGold | None) -> tuple[Array, str]:
+def _usable_balance(moments: Moments, over: EMVotes, gold: GoldCounts | None) -> tuple[Array, str]:
     """Return the estimated balance, or a uniform one if it is too uncertain, and its origin, for messages."""
     classes = moments.classes
     balance, errors = estimate_many_balance(moments, over, gold)
@@ -159,7 +159,7 @@ def fit_many(
     *,
     method: str,
     screen: float | None = None,
-    gold: ManyGold | None = None,
+    gold: GoldCounts | None = None,
 ) -> ManyFit:
     """Estimate the tables and the balance of K classes.
 
@@ -173,7 +173,7 @@ def fit_many(
     method : "agreement", "em" or "decomposition"; or a binary method, for each class against the rest
     screen : float, optional
         Option of the binary method.
-    gold : ManyGold or None
+    gold : GoldCounts or None
         Votes on items with gold labels.
     """
     require_dense(moments, balance, method)
@@ -238,7 +238,7 @@ def require_dense(moments: Moments, balance: Balance, method: str) -> None:
     )
 
 
-def _default_balance(moments: Moments, method: str, gold: ManyGold | None) -> tuple[Array, str]:
+def _default_balance(moments: Moments, method: str, gold: GoldCounts | None) -> tuple[Array, str]:
     """Return the balance to start from if none was given, and its origin."""
     uniform = np.full(moments.n_classes, 1 / moments.n_classes)
     if gold is None:
@@ -449,18 +449,15 @@ def _by_source(means: Array, n_sources: int, n_classes: int) -> Array:
 _SHARE_OF_GOLD = 0.1
 
 
-def by_views(moments: Moments, passes: EMVotes, gold: ManyGold | None) -> tuple[Array, Array]:
+def by_views(moments: Moments, passes: EMVotes, gold: GoldCounts | None) -> tuple[Array, Array]:
     """Estimate tables P(vote | Y), no vote last, shape (m, K, K + 1), and the balance.
 
     With gold labels both are means, in which the three views count as a tenth of all items.
     """
-    votes_known = None
-    if gold is not None:
-        votes_known = gold.votes.to_array().transpose(0, 2, 1)
-    views = three_views(passes.votes, passes.weights, np.arange(moments.n_sources), known=votes_known)
-    if gold is None or votes_known is None:
+    counts = None if gold is None else gold.tables
+    known = None if counts is None else counts[:, :, :-1]
+    views = three_views(passes.votes, passes.weights, np.arange(moments.n_sources), known=known)
+    if gold is None or counts is None:
         return views.tables, views.balance
     worth = _SHARE_OF_GOLD * float(moments.n_items)
-    unseen = gold.classes[:, None] - votes_known.sum(axis=2)[:, :, None]
-    counts = np.concatenate([votes_known, np.maximum(unseen, 0.0)], axis=2)
     return pool_tables(views.tables, worth * views.balance, counts), gold.balance(views.balance, worth)

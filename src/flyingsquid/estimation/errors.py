@@ -196,7 +196,7 @@ def with_gold(fit: BinaryFit, evidence: Evidence, *, method: str, screen: float)
     worth = np.maximum(unseen * _effective_votes(fit, evidence, accuracy, method, screen), 1.0)
     # The number of items of each class that a table counts as.
     items = (worth / coverage)[:, None] * fit.balance
-    tables = pool_tables(fit.tables, items, gold.votes)
+    tables = pool_tables(fit.tables, items, gold.tables)
     accuracy = (accuracy * worth + gold.right) / (worth + gold.cast)
     # Both sides contain the items with gold labels, so the smaller one adds less information than it has.
     informed = np.maximum(worth, gold.cast) + unseen**2 * np.minimum(worth, gold.cast)

@@ -169,7 +169,7 @@ def _fit_task(
         moments.select(place.columns),
         votes if votes is None or whole else votes.of_sources(place.columns),
         sample_weight,
-        None if gold is None else replace(gold, votes=gold.votes[inside]),
+        None if gold is None else gold.of_sources(inside),
         place.separation,
     )
     triplets = None

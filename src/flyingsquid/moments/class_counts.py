@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -103,6 +103,11 @@ class VotesByClass:
     def of_source(self, source: int) -> Array:
         """Return the counts of one source, shape (K, K), axes vote, class."""
         return np.asarray(self.matrix[source :: self.n_sources].toarray())
+
+    def of_sources(self, sources: Sequence[int]) -> VotesByClass:
+        """Return the counts of some sources."""
+        rows = np.arange(self.n_classes)[:, None] * self.n_sources + np.asarray(sources, np.intp)
+        return VotesByClass(csr_array(self.matrix[rows.ravel()]))
 
     def by_vote(self) -> Array:
         """Sum over the classes of items, shape (m, K)."""

@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 
 from flyingsquid._values import format_list, format_value, is_one_of
 from flyingsquid.estimation.balance import TaskBalance, resolve_task_balance
-from flyingsquid.estimation.gold import GoldCounts, ManyGold
+from flyingsquid.estimation.gold import GoldCounts
 from flyingsquid.exceptions import OptionError
 from flyingsquid.fits.base import Fit
 from flyingsquid.moments import Moments
@@ -185,7 +185,7 @@ class FitData:
 
     @cached_property
     def gold_by_task(self) -> tuple[GoldCounts | None, ...] | None:
-        """For each task of two classes, the votes of the sources of its block on gold labels."""
+        """For each task, the votes of the sources of its block on gold labels."""
         items = self.labeled
         if items is None:
             return None
@@ -199,12 +199,6 @@ class FitData:
             around = items.votes if graph is None else items.votes.of_sources(sources)
             counts.append(GoldCounts.of(around, known, items.weights, _units_on(self.moments, task)))
         return tuple(counts)
-
-    @cached_property
-    def gold_counts(self) -> ManyGold | None:
-        """Return the votes of the sources on gold labels, for one task with any number of classes."""
-        items = self.labeled
-        return None if items is None else ManyGold.of(items.votes, items.labels[:, 0], items.weights)
 
 
 class Solver(ABC):

@@ -162,7 +162,8 @@ def solve_tables(
     data: FitData, name: str, *, reason: str = "", one_vs_rest: Solver | None = None
 ) -> IndependentFit:
     """Fit confusion tables of one task; ``name`` is "agreement", "em", "decomposition" or "one_vs_rest"."""
-    moments, gold = data.moments, data.gold_counts
+    moments, by_task = data.moments, data.gold_by_task
+    gold = None if by_task is None else by_task[0]
     if "estimated_balance" in data.needs and data.rows == "distinct":
         raise OptionError(
             "`class_balance` must be numbers or None for more than two classes if only distinct rows are "
