@@ -224,7 +224,7 @@ def test_one_class_is_not_enough_to_know_all():
 
 def test_a_line_that_is_refused_leaves_nothing_behind():
     rules = Rules(add_sources=True, add_classes=True)
-    known = Known(("a", "b"), 2, (0, 1))
+    known = Known(("a", "b"), (0, 1))
     block = read_block([b'{"a": 7, "c": [1]}\n', b'{"a": 1}\n'], 1, known, rules)
     assert len(block.bad) == 1
     assert block.known == known
@@ -236,6 +236,12 @@ def test_a_line_without_votes_before_any_source_is_known():
     assert re.search("line 1 skipped: .*--sources", result.stderr)
     assert [line["id"] for line in parsed(result.stdout)] == [2, 3]
     assert len(parsed(run("--sources", "a,b", text="{}\n").stdout)) == 1
+
+
+def test_an_empty_list_is_reported_before_and_after_the_first_votes():
+    result = run("--on-error", "skip", text="[]\n[1, 0]\n[]\n")
+    assert re.findall(r"line (\d) skipped", result.stderr) == ["1", "3"]
+    assert [line["id"] for line in parsed(result.stdout)] == [2]
 
 
 def test_empty_input_and_blank_lines():
@@ -256,7 +262,7 @@ def test_every_line_is_an_item_or_reported(values, data):
     """Each line is labeled, reported or blank, and nothing else is raised."""
     add = data.draw(st.booleans())
     lines = [json.dumps(value).encode() + b"\n" for value in values]
-    known = data.draw(st.sampled_from([Known(None, None, (0, 1)), Known(("a", "b"), 2, (0, 1, "x"))]))
+    known = data.draw(st.sampled_from([Known(None, (0, 1)), Known(("a", "b"), (0, 1, "x"))]))
     block = read_block(lines, 1, known, Rules(add_sources=add, add_classes=add))
     assert len(block.ids) + len(block.bad) == len(lines)
     assert [number for number, _ in block.bad] == sorted(number for number, _ in block.bad)

@@ -70,7 +70,7 @@ def example_states() -> dict[str, State]:
     with tempfile.TemporaryDirectory() as folder:
         path = f"{folder}/checkpoint"
         options = {"window": 150, "classes": None, "block": 100, "output": "labels.jsonl"}
-        known = Known(tuple("abcde"), 5, (0, 1))
+        known = Known(tuple("abcde"), (0, 1))
         write_checkpoint(path, Checkpoint(options, Position(9, 99, 1, 2, 3, 4), known, models["online"]))
         found["checkpoint"] = read_state(path)
     return found

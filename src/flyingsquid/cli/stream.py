@@ -27,7 +27,7 @@ from flyingsquid.cli.stream_lines import (
     write_block,
 )
 from flyingsquid.exceptions import FlyingSquidError, ModelFileError, OptionError, VoteFileError
-from flyingsquid.files.fields import LABELS, OBJECT, TEXT, check_fields, integer, list_of, optional
+from flyingsquid.files.fields import LABELS, OBJECT, TEXT, Field, check_fields, integer, list_of, optional
 from flyingsquid.files.inputs import located
 from flyingsquid.files.outputs import try_lock
 from flyingsquid.files.state import State, decode_labels, encode_labels, read_state, write_state
@@ -235,8 +235,7 @@ def _new_start(options: dict[str, Any], model: OnlineLabelModel) -> Checkpoint:
     if names is not None and len(set(names)) != len(names):
         raise click.UsageError("--sources must not contain duplicates.")
     classes = None if model.classes is None else tuple(model.classes)
-    known = Known(names, None if names is None else len(names), classes)
-    return Checkpoint(options, Position(), known, None)
+    return Checkpoint(options, Position(), Known(names, classes), None)
 
 
 # ---------------------------------------------------------------------- the loop
@@ -364,11 +363,14 @@ def _write_all(target: BinaryIO, data: bytes) -> None:
 # ---------------------------------------------------------------------- checkpoints
 
 _CHUNK = 1 << 20
+_SOURCES = Field(
+    "a list of names, or of positions",
+    lambda value: list_of(TEXT).test(value) or (type(value) is list and value == [*range(len(value))]),
+)
 _FIELDS = {
     "options": OBJECT,
     "position": OBJECT,
-    "names": optional(list_of(TEXT)),
-    "width": optional(integer()),
+    "sources": optional(_SOURCES),
     "classes": optional(LABELS),
     "model": optional(OBJECT),
 }
@@ -404,8 +406,7 @@ def write_checkpoint(path: str, checkpoint: Checkpoint) -> None:
     meta = {
         "options": checkpoint.options,
         "position": asdict(checkpoint.position),
-        "names": None if known.names is None else list(known.names),
-        "width": known.width,
+        "sources": None if known.sources is None else list(known.sources),
         "classes": None if known.classes is None else encode_labels(known.classes),
         "model": None if state is None else state.meta,
     }
@@ -424,11 +425,9 @@ def read_checkpoint(path: str) -> Checkpoint:
     try:
         check_fields(meta, _FIELDS)
         position = _read_position(meta["position"])
-        names = None if meta["names"] is None else tuple(meta["names"])
+        sources = None if meta["sources"] is None else tuple(meta["sources"])
         classes = None if meta["classes"] is None else decode_labels(meta["classes"])
-        if names is not None and len(names) != meta["width"]:
-            raise ModelFileError("`width` in the file must be the number of names")
-        known = Known(names, meta["width"], classes)
+        known = Known(sources, classes)
         return Checkpoint(meta["options"], position, known, stream_from_checkpoint(state))
     except (KeyError, TypeError, AttributeError, ValueError, IndexError) as error:
         raise ModelFileError(f"The checkpoint is damaged: {error}.", path=path) from error

@@ -33,9 +33,8 @@ _dumps = json.JSONEncoder().encode
 class Known:
     """Sources and classes of a stream before a block is read."""
 
-    # Names of the sources; None if they have none, or before the first votes.
-    names: tuple[str, ...] | None = None
-    width: int | None = None  # number of sources; None before the first votes
+    # Names of the sources, or their positions if lines are lists; None before the first votes.
+    sources: tuple[str, ...] | tuple[int, ...] | None = None
     classes: tuple[Label, ...] | None = None  # None before the first votes
 
 
@@ -112,7 +111,7 @@ def read_block(lines: Sequence[bytes], first: int, known: Known, rules: Rules) -
             numbers.append(number)
         except _LineError as error:
             bad.append((number, str(error)))
-    if not reader.width:
+    if not reader.sources:
         reason = "The line contains no votes, and the sources are not known yet. Use --sources to name them."
         return Block(None, [], sorted([*bad, *((number, reason) for number in numbers)]), known)
     if not rows:
@@ -174,16 +173,15 @@ class _Reader:
     """Encode the votes of one block, and collect the sources and classes that occur in it."""
 
     def __init__(self, known: Known, rules: Rules) -> None:
-        self.names = None if known.names is None else list(known.names)
-        self.width = known.width
-        self.open_sources = known.width is None or (rules.add_sources and known.names is not None)
+        self.sources: list[Any] = list(known.sources or ())
+        self._index_sources()
+        self.open_sources = known.sources is None or (rules.add_sources and self.are_named)
         self.undecided = known.classes is None
         self.open_classes = self.undecided or rules.add_classes
         self.classes: list[Label] = list(known.classes or ())
         # None always abstains, and so do -1 and strings such as "NA" unless they are classes.
         self.codes: dict[Any, int] = {ABSTAIN: -1, None: -1}
         self.codes |= {label: code for code, label in enumerate(self.classes)}
-        self._index_names()
 
     @property
     def votes_are_booleans(self) -> bool:
@@ -200,12 +198,12 @@ class _Reader:
         codes = self.codes
         try:
             if isinstance(votes, list):
-                if len(votes) == self.width and self.names is None:
+                if votes and len(votes) == len(self.sources) and not self.are_named:
                     return [codes[vote] for vote in votes]
-            elif len(votes) == self.width and self.pick is not None:
+            elif len(votes) == len(self.sources) and self.pick is not None:
                 return [codes[vote] for vote in self.pick(votes)]
-            elif self.names is not None:
-                row, position = [-1] * len(self.names), self.position
+            elif self.are_named:
+                row, position = [-1] * len(self.sources), self.position
                 for name, vote in votes.items():
                     row[position[name]] = codes[vote]
                 return row
@@ -215,7 +213,7 @@ class _Reader:
 
     def votes(self, rows: list[list[int]]) -> Votes:
         """Return the votes of all rows."""
-        width, before = self.width or 0, self.classes
+        width, before = len(self.sources), self.classes
         if any(len(row) != width for row in rows):  # a source was added after these rows
             rows = [row + [-1] * (width - len(row)) for row in rows]
         if self.undecided:
@@ -224,51 +222,43 @@ class _Reader:
         if self.undecided:
             order = np.array([*(self.classes.index(label) for label in before), -1], flat.dtype)
             flat = order[flat]  # code -1 picks the last
-        names = None if self.names is None else tuple(self.names)
+        names = tuple(self.sources) if self.are_named else None
         return Votes(flat.reshape(-1, width), tuple(self.classes), names)
 
     def known(self) -> Known:
         """Return the sources and classes after this block."""
-        names = None if self.names is None else tuple(self.names)
-        return Known(names, self.width, tuple(self.classes))
+        return Known(tuple(self.sources), tuple(self.classes))
 
-    def _index_names(self) -> None:
+    def _index_sources(self) -> None:
+        self.are_named = bool(self.sources) and type(self.sources[0]) is str
         self.pick: Callable[[dict[str, Any]], tuple[Any, ...]] | None = None
-        self.position = {name: at for at, name in enumerate(self.names or ())}
-        if self.names is not None and len(self.names) > 1:
-            self.pick = itemgetter(*self.names)
+        self.position = {name: at for at, name in enumerate(self.sources)}
+        if self.are_named and len(self.sources) > 1:
+            self.pick = itemgetter(*self.sources)
 
     def _checked(self, votes: dict[str, Any] | list[Any]) -> list[int]:
-        return self._checked_list(votes) if isinstance(votes, list) else self._checked_dict(votes)
-
-    def _checked_list(self, votes: list[Any]) -> list[int]:
-        if self.names is not None:
-            raise _LineError("The votes must be an object with names, as in earlier lines; got a list.")
-        if self.width is not None and len(votes) != self.width:
-            raise _LineError(
-                f"The list must contain one vote per source ({self.width}); it contains {len(votes)}."
-            )
-        if not votes:
-            raise _LineError("The list must contain one vote per source; it is empty.")
-        codes = self._checked_codes(dict(enumerate(votes)))
-        self.width = len(votes)
-        return codes
-
-    def _checked_dict(self, votes: dict[str, Any]) -> list[int]:
-        if self.names is None and self.width is not None:
+        if isinstance(votes, list):
+            if self.are_named:
+                raise _LineError("The votes must be an object with names, as in earlier lines; got a list.")
+            if not votes or (self.sources and len(votes) != len(self.sources)):
+                needed = f" ({len(self.sources)})" if self.sources else ""
+                raise _LineError(
+                    f"The list must contain one vote per source{needed}; it contains {len(votes)}."
+                )
+        elif self.sources and not self.are_named:
             raise _LineError("The votes must be a list, as in earlier lines; got an object with names.")
-        new = [name for name in votes if name not in self.position]
+        by_source = dict(enumerate(votes)) if isinstance(votes, list) else votes
+        new = [name for name in by_source if name not in self.position]
         if new and not self.open_sources:
             raise _LineError(
-                f"Unknown source {format_list(new)}; the sources are {format_list(self.names or ())}. Use "
+                f"Unknown source {format_list(new)}; the sources are {format_list(self.sources)}. Use "
                 "--new-sources add to add it, or --id to name the field of identifiers."
             )
-        codes = dict(zip(votes, self._checked_codes(votes), strict=True))
+        codes = dict(zip(by_source, self._checked_codes(by_source), strict=True))
         if new:
-            self.names = [*(self.names or ()), *new]
-            self.width = len(self.names)
-            self._index_names()
-        return [codes.get(name, -1) for name in self.names or ()]
+            self.sources += new
+            self._index_sources()
+        return [codes.get(name, -1) for name in self.sources]
 
     def _checked_codes(self, votes: Mapping[Any, Any]) -> list[int]:
         # All votes are checked before a class is added, so that a rejected line changes nothing.
