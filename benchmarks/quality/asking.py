@@ -34,6 +34,9 @@ CROWDS = {
     "frozen": ("crowd_dog", "crowd_ms", "crowd_sp_amt", "crowd_web"),
 }
 SIMULATED = {"simulated, 2 classes": (2, 12, 0.6, 0.9), "simulated, 4 classes": (4, 10, 0.5, 0.85)}
+# Small simulated panels: classes, items, judges, ranges of accuracies, and draws for each range.
+SMALL = [(k, n, m) for k in (2, 3) for n in (300, 1_000, 3_000) for m in (3, 4, 5, 6, 8)]
+SMALL_ACCURACIES, SMALL_DRAWS = ((0.6, 0.9), (0.75, 0.95), (0.8, 0.8)), 5
 _MANY_SOURCES, _SEEDS = 500, {"few": 5, "many": 3}
 OUTCOMES = ("certain", "settled")
 
@@ -46,6 +49,30 @@ def simulated(n_classes: int, n_judges: int, worst: float, best: float) -> tuple
     is_right = rng.random((3_000, n_judges)) < rng.uniform(worst, best, n_judges)
     wrong = (y[:, None] + rng.integers(1, n_classes, is_right.shape)) % n_classes
     return np.where(is_right, y[:, None], wrong).astype(np.int8), y
+
+
+def measure_small(n_classes: int, n_items: int, n_judges: int) -> dict[str, Any]:
+    """Return losses and calls of panels of independent judges, with the default pilot."""
+    rng = np.random.default_rng([n_classes, n_items, n_judges])
+    balance = np.arange(1, n_classes + 1) / np.arange(1, n_classes + 1).sum()
+    losses, calls = [], []
+    for worst, best in SMALL_ACCURACIES:
+        for _ in range(SMALL_DRAWS):
+            y = rng.choice(n_classes, n_items, p=balance)
+            is_right = rng.random((n_items, n_judges)) < rng.uniform(worst, best, n_judges)
+            wrong = (y[:, None] + rng.integers(1, n_classes, is_right.shape)) % n_classes
+            found = fs.judges.simulate_asking(np.where(is_right, y[:, None], wrong), y, stop_at=STOP_AT)
+            losses.append(found.accuracy[-1] - found.full_accuracy)
+            calls.append(found.asking.calls / is_right.size)
+    return {
+        "classes": n_classes,
+        "items": n_items,
+        "judges": n_judges,
+        "calls": float(np.mean(calls)),
+        "difference": float(np.mean(losses)),
+        "error": float(np.std(losses) / np.sqrt(len(losses))),
+        "worst": float(np.min(losses)),
+    }
 
 
 def load(name: str) -> tuple[NDArray[Any], NDArray[Any]]:
@@ -100,10 +127,10 @@ def replay(name: str, seed: int, n_gold: int, stop_at: float = STOP_AT) -> dict[
     return result
 
 
-def measure(half: str) -> dict[str, dict[str, Any]]:
+def measure(half: str) -> dict[str, Any]:
     """Return mean results by dataset, for panels also with gold labels."""
     names = (*(SIMULATED if half == "design" else ()), *PANELS[half], *CROWDS[half])
-    results = {}
+    results: dict[str, Any] = {}
     for name in names:
         cases = {name: (0, STOP_AT)}
         if name in SIMULATED:
@@ -113,6 +140,8 @@ def measure(half: str) -> dict[str, dict[str, Any]]:
         for title, case in cases.items():
             results[title] = measure_one(name, *case)
             print(title, results[title], file=sys.stderr, flush=True)
+    if half == "design":
+        results["small"] = [measure_small(*case) for case in SMALL]
     return results
 
 
@@ -132,18 +161,36 @@ def measure_one(name: str, n_gold: int, stop_at: float) -> dict[str, Any]:
 # ---------------------------------------------------------------------- page
 
 
-def page(halves: Mapping[str, Mapping[str, Mapping[str, Any]]]) -> str:
+def page(halves: Mapping[str, Mapping[str, Any]]) -> str:
     """Return the page."""
     sizes = {"few": _SEEDS["few"], "many": _SEEDS["many"], "many_sources": _MANY_SOURCES}
     parts = [_HEAD.format(stop_at=STOP_AT, pilot=PILOT, **sizes)]
-    for half, results in halves.items():
+    small: list[dict[str, Any]] = []
+    for half, every in halves.items():
+        results = {name: result for name, result in every.items() if name != "small"}
+        small += every.get("small", ())
         parts += [f"## {half.capitalize()} half\n", _table(results, _COLUMNS), ""]
         parts += [
             "Why items were stopped, and how often their labels are wrong:\n",
             _table(results, _STOPPED),
             "",
         ]
+    draws = len(SMALL_ACCURACIES) * SMALL_DRAWS
+    parts += [_SMALL_HEAD.format(draws=draws, stop_at=STOP_AT), _small_table(small), ""]
     return "\n".join([*parts, _TAIL])
+
+
+def _small_table(rows: Sequence[Mapping[str, Any]]) -> str:
+    lines = [
+        "| classes | items | judges | share of calls | difference in points | worst panel |",
+        "| --: | --: | --: | --: | --: | --: |",
+    ]
+    lines += [
+        f"| {row['classes']} | {row['items']:,} | {row['judges']} | {row['calls']:.0%} | "
+        f"{100 * row['difference']:+.1f} ± {100 * row['error']:.1f} | {100 * row['worst']:+.1f} |"
+        for row in rows
+    ]
+    return "\n".join(lines)
 
 
 _COLUMNS = (
@@ -196,6 +243,12 @@ There are two goals:
 
 **At least** is the share of calls that the pilot and one call for every other item take. No policy can
 take less.
+"""
+
+_SMALL_HEAD = """## Small panels
+
+Independent simulated judges, {draws} panels each, `stop_at={stop_at}` and the default pilot: 200 items, or a
+fifth of them. The draws were not used to choose the rule.
 """
 
 _TAIL = """## How to read it

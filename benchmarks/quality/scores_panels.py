@@ -376,9 +376,9 @@ contain the level itself.
 
 {table}
 
-`predict_class` is above the median if errors respect the order of levels. If a judge either knows the
-level or picks any level at random, the order is meaningless: treat the levels as classes and use
-`LabelModel`.
+`predict_class` is above the median on all of them. If a judge either knows the level or picks any level at
+random, the order is meaningless, and scores are equal more often than noise would explain: `predict_class`
+then counts agreement. `LabelModel`, which treats the levels as classes, is still better there.
 
 Estimated true scores are on the common scale of the judges. Scores cannot exceed the ends of the scale, so
 their means are closer to the middle than the levels, and intervals miss levels at the ends. If you know the

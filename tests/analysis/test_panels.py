@@ -70,10 +70,53 @@ def test_dropping_the_redundant_judges_changes_as_many_labels_as_reported(panel)
     votes, _ = panel
     model = fs.LabelModel().fit(votes)
     report = panel_report(votes, model=model)
-    codes = np.asarray(votes.codes).copy()
+    codes = np.maximum(votes.codes, -1)
     codes[:, [source.judge in report.redundant for source in votes.structure]] = -1
     changed = np.mean(model.predict(codes) != model.predict(votes))
     assert changed == pytest.approx(report.changed, abs=0.005)
+
+
+def answers_of(n_items, accuracies, seed=0):
+    """Return answers of judges in two orders, of which the second mostly repeats the first."""
+    rng = np.random.default_rng(seed)
+    y = rng.integers(0, 2, n_items)
+    right = rng.random((n_items, len(accuracies), 2)) < np.array(accuracies)[:, None]
+    right[:, :, 1] = np.where(rng.random(right.shape[:2]) < 0.6, right[:, :, 0], right[:, :, 1])
+    return np.where(right, y[:, None, None], 1 - y[:, None, None])
+
+
+@pytest.mark.filterwarnings("ignore::flyingsquid.exceptions.SourceWarning")
+@pytest.mark.parametrize("accuracies", [[0.8], [0.9, 0.6]])
+def test_one_or_two_judges_have_no_accuracy(accuracies):
+    """Two judges show how often they agree, not which one is right; self-agreement needs no other judge."""
+    votes = fs.Votes.from_panel(answers_of(300, accuracies), classes=(0, 1))
+    columns = panel_report(votes).judges.to_dict()
+    assert columns["accuracy"] == columns["accuracy_high"] == [None] * len(accuracies)
+    assert None not in columns["self_agreement"] + columns["accuracy_at_most"]
+
+
+@pytest.mark.filterwarnings("ignore::flyingsquid.exceptions.SourceWarning")
+def test_sources_that_never_vote_do_not_count_for_their_judge():
+    answers = answers_of(300, [0.9, 0.8, 0.7, 0.7])
+    answers[:, :, 1] = -1
+    votes = fs.Votes.from_panel(answers, classes=(0, 1))
+    model = fs.LabelModel().fit(votes)
+    columns = panel_report(votes, model=model).judges.to_dict()
+    assert columns["accuracy"] == pytest.approx(model.accuracies_[::2])
+    assert None not in columns["accuracy_low"]
+
+
+def test_few_items_do_not_show_that_a_judge_is_redundant():
+    answers = answers_of(300, [0.97, 0.6, 0.6])
+    many, few = (panel_report(fs.Votes.from_panel(part, classes=(0, 1))) for part in (answers, answers[:30]))
+    assert many.redundant
+    assert not few.redundant
+    assert "Drop" not in str(few)
+    low, high = (few.judges.to_dict()[f"position_bias_{end}"] for end in ("low", "high"))
+    assert min(np.subtract(high, low)) > 0.05
+    unanimous = panel_report(fs.Votes.from_panel(np.zeros((300, 3, 2), int), classes=(0, 1)))
+    assert "Drop" not in str(unanimous)
+    assert "nan" not in str(unanimous)
 
 
 def test_input_that_is_refused(panel):

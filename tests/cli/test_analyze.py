@@ -83,7 +83,34 @@ def test_report_and_label_a_panel(panel):
     with open("panel.html", encoding="utf-8") as file:
         assert 'id="panel"' in file.read()
     said = run("label", "panel.csv", "-o", "labels.csv", "--layout", "{judge}|{order}")
-    assert "8 sources combined into 4 judges" in said
+    assert str(panel_report(panel)) in said
+    assert "Method: panel" in said
+
+
+def test_a_panel_with_one_row_per_answer(panel):
+    lines = ["pair,rater,turn,said"]
+    for item, row in enumerate(np.asarray(panel.codes).tolist()):
+        lines += [f"{item},{s.judge},{s.order},{'xy'[k]}" for s, k in zip(panel.structure, row, strict=True)]
+    named = ["item,judge,order,verdict", *lines[1:]]
+    for path, rows in (("calls.csv", lines), ("named.csv", named)):
+        with open(path, "w", encoding="utf-8") as file:
+            file.write("\n".join(rows))
+    options = ("--long", "pair,rater,said", "--panel", "order=turn")
+    said = run("label", "calls.csv", "-o", "labels.csv", *options)
+    assert re.search(r"^a +2 .*\d+% \[", said, re.MULTILINE)
+    assert "position_bias" in said
+    assert "--layout" not in said
+    found = json.loads(run("label", "named.csv", "-o", "labels.csv", "--force", "--json"))
+    assert found["panel"]["judges"]["judge"] == list("abcd")
+    assert found["method"] == "panel"
+    assert json.loads(run("analyze", "named.csv", "--json"))["panel"] == found["panel"]
+    run("report", "calls.csv", "-o", "calls.html", *options)
+    with open("calls.html", encoding="utf-8") as file:
+        assert 'id="panel"' in file.read()
+    assert json.loads(run("label", "votes.csv", "-o", "other.csv", "--json"))["panel"] is None
+    for invalid in ("order", "order=", "=turn"):
+        assert "judge=rater" in run("label", "calls.csv", "-o", "x.csv", "--panel", invalid, code=2)
+    assert "--panel" in run("label", "calls.csv", "-o", "x.csv", "--panel", "judge=rater", "--wide", code=2)
 
 
 def test_a_layout_needs_all_votes_in_memory(panel):

@@ -192,7 +192,7 @@ def test_chance_and_intervals_of_position():
     assert found.chance[0] == pytest.approx(0.5**2 + 0.5**2)
     assert found.swapped[0] == pytest.approx(2 / 5)
     assert found.position[0] == pytest.approx(1 / 5)  # two for the first position, one for the second
-    reach = 1.959963984540054 * np.sqrt((3 / 5 - (1 / 5) ** 2) / 5)
+    reach = 1.959963984540054 * np.sqrt((5 / 9 - (1 / 9) ** 2) / 5)  # four pairs are added to the variance
     np.testing.assert_allclose(found.position_interval[0], [1 / 5 - reach, 1 / 5 + reach])
     three = compare_replicates(fs.Votes.from_panel(answers, classes=[0, 1, 2]))
     assert np.isnan(three.position).all()

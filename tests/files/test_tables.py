@@ -7,7 +7,8 @@ import io
 import numpy as np
 import pytest
 
-from flyingsquid.exceptions import VoteFileError
+from flyingsquid import SourceInfo, Votes
+from flyingsquid.exceptions import OptionError, VoteFileError
 from flyingsquid.files import open_votes
 from flyingsquid.files.coding import build_coding
 from flyingsquid.files.columns import ReadOptions
@@ -44,6 +45,105 @@ def test_two_votes_of_one_source_on_one_item(made):
     with pytest.raises(VoteFileError, match="'a' votes more than once on item 't'"):
         open_votes(path).read()
     assert codes_of_sparse(path, duplicates="last") == [[0], [1]]
+
+
+CALLS = "item,model,prompt,order,repeat,verdict\n" + "".join(
+    f"{item},{model},{prompt},{order},{repeat},{'AB'[(item + (model == 'b')) % 2]}\n"
+    for item in range(3)
+    for model in ("a", "b")
+    for prompt in ("plain", "strict")
+    for order in ("AB", "BA")
+    for repeat in (1, 2)
+)
+
+
+def test_the_calls_of_a_panel_are_recognized_by_their_names(made):
+    file = open_votes(made("v.csv", CALLS))
+    votes = file.read().votes
+    assert votes.structure.judges == ("a/plain", "a/strict", "b/plain", "b/strict")
+    assert votes.names[:3] == ("a/plain|AB@1", "a/plain|AB@2", "a/plain|BA@1")
+    assert votes.structure[0] == SourceInfo("a/plain", order="AB", repeat="1", prompt="plain", model="a")
+    assert [hint.parameter for hint in file.notes[0].hints] == ["ignore", "panel"]
+    assert [chunk.votes.structure for chunk in file] == [votes.structure]
+    # Only what is left distinguishes the calls.
+    named = open_votes(made("v.csv", CALLS), ignore=["order", "repeat"], duplicates="first").read().votes
+    assert named.names == ("a/plain", "a/strict", "b/plain", "b/strict")
+
+
+def test_a_panel_is_read_alike_from_a_file_and_from_a_table(made):
+    pandas = pytest.importorskip("pandas")
+    path = made("v.csv", CALLS)
+    expected = Votes.from_panel(pandas.read_csv(path).astype({"repeat": str}))
+    found = open_votes(path).read().votes
+    assert found.structure == expected.structure
+    np.testing.assert_array_equal(found.to_dense().codes, expected.codes)
+    parquet = path.with_suffix(".parquet")
+    pytest.importorskip("pyarrow")
+    pandas.read_csv(path).to_parquet(parquet)
+    assert open_votes(parquet).read().votes.names == expected.names
+    assert open_votes(parquet).structure[0].repeat == 1
+
+
+def test_the_columns_of_a_panel_have_other_names(made):
+    path = made("v.csv", "pair,rater,turn,said\n1,a,0,x\n1,a,1,y\n2,a,0,x\n2,a,1,x\n")
+    triple = ("pair", "rater", "said")
+    with pytest.raises(VoteFileError, match="more than once") as caught:
+        open_votes(path, long=triple).read()
+    assert "panel" in [hint.parameter for hint in caught.value.hints]
+    found = open_votes(path, long=triple, panel={"order": "turn"}).read().votes
+    assert (found.names, found.structure.judges) == (("a|0", "a|1"), ("a",))
+    same = open_votes(path, long=triple, panel={"judge": "rater", "order": "turn"})
+    assert same.structure == found.structure
+    with pytest.raises(VoteFileError, match="cannot be inferred"):
+        open_votes(path, panel={"judge": "rater", "order": "turn"})
+    with pytest.raises(VoteFileError, match="No column is named 'nope'"):
+        open_votes(path, long=triple, panel={"order": "nope"})
+
+
+@pytest.mark.parametrize(
+    ("panel", "options"),
+    [
+        ({"order": "turn"}, {}),
+        ({"turn": "order", "judge": "rater"}, {}),
+        ({"judge": "rater", "order": "rater"}, {}),
+        ("judge", {}),
+        ({"judge": "rater"}, {"form": "wide"}),
+        ({"judge": "rater"}, {"sources": ["said"]}),
+    ],
+)
+def test_invalid_panels(made, panel, options):
+    path = made("v.csv", "item,rater,turn,label\n1,a,0,x\n")
+    with pytest.raises(OptionError) as caught:
+        open_votes(path, panel=panel, **options)
+    assert caught.value.parameter == "panel"
+
+
+def test_columns_that_describe_items_are_no_part_of_a_panel(made):
+    """The prompt that is judged and a running number occur with one item each."""
+    rows = [
+        f"{i},{judge},Write {i},{3 * i + j},{'xy'[i % 2]}" for i in range(4) for j, judge in enumerate("abc")
+    ]
+    file = open_votes(made("v.csv", "id,judge,prompt,order,label\n" + "\n".join(rows)))
+    assert (file.names, file.structure) == (("a", "b", "c"), None)
+    # A single judge column is no panel either.
+    rows = [f"{i},{judge},{i % 2}" for i in range(4) for judge in "abc"]
+    assert open_votes(made("w.csv", "id,judge,label\n" + "\n".join(rows))).structure is None
+
+
+def test_a_judge_with_several_models_is_named_by_both(made):
+    rows = [f"{i},{judge},{model},{i % 2}" for i in range(3) for judge in "ab" for model in "pq"]
+    file = open_votes(made("v.csv", "id,judge,model,label\n" + "\n".join(rows)))
+    assert file.names == ("p/a", "q/a", "p/b", "q/b")
+    rows = [f"{i},{judge},{model},{i % 2}" for i in range(3) for judge, model in ("ap", "bp", "cq")]
+    file = open_votes(made("w.csv", "id,judge,model,label\n" + "\n".join(rows)))
+    assert file.names == ("a", "b", "c")
+    assert file.structure.families().tolist() == [0, 0, 1]
+
+
+def test_calls_without_a_judge(made):
+    path = made("v.csv", "id,judge,order,label\n1,a,0,x\n2,a,0,x\n2,,1,y\n")
+    with pytest.raises(VoteFileError, match="panel cannot be read"):
+        open_votes(path)
 
 
 def test_a_large_csv_goes_to_disk_and_stays_small_in_memory(tmp_path):

@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from flyingsquid.inference.scores import level_evidence, posterior, probability_best
+from flyingsquid.inference.scores import LevelShares, posterior, probability_best
 from flyingsquid.inference.weighted import to_probabilities
 
 
@@ -73,12 +73,32 @@ def test_equal_candidates_are_equally_probable():
 
 
 def test_cells_of_a_scale_have_probability_one_together():
-    expected, noise, edges = np.array([[1.0], [2.0], [4.0]]), np.array([0.7]), np.array([1.5, 3.0])
-    cells = np.arange(3)[:, None]
-    evidence = level_evidence(cells, expected, noise, edges)
-    np.testing.assert_allclose(np.exp(evidence).sum(axis=0), 1)
+    levels = np.array([1.0, 2.0, 4.0])
+    shares = LevelShares.of(levels[:, None], np.array([0.7]), levels)
+    for share_of_any in (0.0, 0.3, 1.0):
+        evidence = shares.evidence(np.arange(3)[:, None], share_of_any)
+        np.testing.assert_allclose(np.exp(evidence).sum(axis=0), 1)
 
 
 def test_missing_scores_are_no_evidence():
-    evidence = level_evidence(np.array([[-1, -1]]), np.ones((3, 2)), np.ones(2), np.array([0.0, 1.0]))
-    np.testing.assert_allclose(to_probabilities(evidence), 1 / 3)
+    shares = LevelShares.of(np.ones((3, 2)), np.ones(2), np.arange(3.0))
+    np.testing.assert_allclose(to_probabilities(shares.evidence(np.array([[-1, -1]]), 0.3)), 1 / 3)
+
+
+def test_errors_that_respect_no_order_count_by_agreement():
+    """Three judges give 1 and two give 5 stars."""
+    levels = np.arange(1.0, 6.0)
+    shares = LevelShares.of(np.repeat(levels[:, None], 5, axis=1), np.full(5, 1.4), levels)
+    cells = np.array([[0, 0, 0, 4, 4], [1, 2, 2, 2, 3]])
+    assert shares.evidence(cells, 0.0).argmax(axis=1).tolist() == [1, 2]
+    assert shares.evidence(cells, 1.0).argmax(axis=1).tolist() == [0, 2]
+
+
+@pytest.mark.parametrize("expected", [0.0, 0.4, 1.0])
+def test_the_share_of_errors_without_order_follows_from_equal_scores(expected):
+    levels, balance = np.arange(1.0, 6.0), np.full(5, 0.2)
+    shares = LevelShares.of(np.repeat(levels[:, None], 3, axis=1), np.array([0.7, 1.0, 1.3]), levels)
+    rates = [np.einsum("k,cki,ckj->ij", balance, p, p) for p in (shares.ordered, shares.any_level)]
+    equal = 1e6 * ((1 - expected) * rates[0] + expected * rates[1])
+    found = shares.share_of_any(np.full((3, 3), 10**6), equal.astype(np.int64), balance)
+    assert found == pytest.approx(expected, abs=1e-4)

@@ -83,6 +83,21 @@ def test_independent_judges_reach_the_target(n_classes):
     assert model.score(found.votes, y) >= found.accuracy[-1] - 0.03
 
 
+@pytest.mark.parametrize("n_judges", [4, 5])
+def test_small_panels_lose_little(n_judges):
+    """Before judges were asked in twos, one of these panels lost 5.5 points."""
+    lost = []
+    for seed in range(6):
+        rng = np.random.default_rng([21, 2, 1_000, n_judges, seed])
+        y = rng.choice(2, 1_000, p=[1 / 3, 2 / 3])
+        is_right = rng.random((1_000, n_judges)) < rng.uniform(0.6, 0.9, n_judges)
+        found = simulate_asking(np.where(is_right, y[:, None], 1 - y[:, None]), y, stop_at=0.95)
+        lost.append(found.full_accuracy - found.accuracy[-1])
+        assert (found.asking.n_asked >= 2).all()
+    assert np.mean(lost) < 0.01
+    assert max(lost) < 0.025
+
+
 def test_stop_at_one_asks_everybody_as_without_it():
     plain, adaptive = ask_judges(make_panel(), range(60)), ask_judges(make_panel(), range(60), stop_at=1)
     np.testing.assert_array_equal(plain.votes.codes, adaptive.votes.codes)

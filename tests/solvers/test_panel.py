@@ -84,12 +84,29 @@ def test_independent_judges_lose_at_most_half_a_point(same):
 
 def test_unsteady_judges_are_labeled_by_majority_vote():
     rng = np.random.default_rng(0)
-    votes, _ = biased_panel(400, rng, steady=0, biased=6)
+    y, first, second = rng.choice([-1, 1], (3, 400))
+    # Three judges share one taste, and three another one: tables of one factor do not explain the votes.
+    own = 0.1 * y[:, None] + 0.55 * np.stack([first] * 3 + [second] * 3, axis=1)
+    codes = (rng.random((400, 6, 2)) < (1 + own[:, :, None]) / 2).astype(int)
+    votes = fs.Votes.from_panel(codes, classes=(0, 1))
     model = fs.LabelModel().fit(votes)
-    if model.fit_.mixture.trust == 0:
-        expected = fs.MajorityVote().fit(votes).predict(votes, tie_break="abstain")
-        assert (model.predict(votes, tie_break="abstain") == expected).all()
+    assert model.fit_.mixture.trust == 0
     assert "self-agreement" in model.reason_
+    expected = fs.MajorityVote().fit(votes).predict(votes, tie_break="abstain")
+    assert (model.predict(votes, tie_break="abstain") == expected).all()
+
+
+def test_answers_that_are_as_independent_as_judges_count_as_sources():
+    rng = np.random.default_rng(0)
+    votes, _ = independent_panel(300, rng, [0.85, 0.75, 0.65, 0.8], same=0.0)
+    plain = votes.with_structure(None)
+    expected = fs.LabelModel().fit(plain).predict_proba(plain)
+    np.testing.assert_allclose(fs.LabelModel().fit(votes).predict_proba(votes), expected, atol=1e-12)
+    votes, _ = independent_panel(300, rng, [0.85, 0.75, 0.65, 0.8], same=0.5)
+    assert "combined into 4 judges" in fs.LabelModel().fit(votes).reason_
+    # Options about judges apply to judges.
+    model = fs.LabelModel(method=fs.solvers.Panel(share_families=True)).fit(votes)
+    assert "combined into 4 judges" in model.reason_
 
 
 def test_tables_that_contradict_self_agreement_are_not_used():

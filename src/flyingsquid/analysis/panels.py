@@ -22,6 +22,7 @@ from flyingsquid.estimation.replicates import (
     describe_positions,
     name_positions,
 )
+from flyingsquid.estimation.shares import wilson
 from flyingsquid.exceptions import OptionError, VotesError
 from flyingsquid.judges.planner import read_costs
 from flyingsquid.models import LabelModel
@@ -31,8 +32,9 @@ from flyingsquid.votes.codes import ABSTAIN, dense_codes
 from flyingsquid.votes.decisions import expected_credit
 
 Array = NDArray[np.float64]
-# Judges are redundant if dropping all of them changes at most this share of the labels.
-_UNCHANGED = 0.01
+# Judges are redundant if dropping all of them changes at most this share of the labels, and if at most the
+# second share is plausible given the number of items.
+_UNCHANGED, _PLAUSIBLE_CHANGE = 0.01, 0.05
 # Maximum number of items on which redundancy is measured.
 _MOST_ITEMS = 5_000
 _Columns = dict[str, tuple[Sequence[Scalar], str]]
@@ -99,7 +101,7 @@ class PanelReport(Tabular):
 
     def sentences(self) -> tuple[str, ...]:
         """Return sentences about the whole panel."""
-        said = [] if self.alpha is None else [f"{self.alpha}."]
+        said = [] if self.alpha is None or np.isnan(self.alpha.value) else [f"{self.alpha}."]
         turned = self._turned_judges()
         if turned:
             said.append(describe_positions(turned))
@@ -110,7 +112,7 @@ class PanelReport(Tabular):
             said.append(
                 f"Drop {format_list(self.redundant, 12)}: {self.changed:.1%} of the labels change{saves}."
             )
-        else:
+        elif all(isinstance(c, float) and c > _UNCHANGED for c in self.judges.to_dict()["changes"]):
             said.append(f"Every judge changes more than {_UNCHANGED:.0%} of the labels.")
         if self.cost is not None:
             said.append(f"All calls cost {self.cost:,.6g}.")
@@ -210,16 +212,20 @@ def panel_report(
     n_calls = np.bincount(of, minlength=len(structure.judges)).astype(np.float64)
     missing = votes.missing_counts()
     refused = sum((missing[reason] for reason in ("refused", "unparseable", "failed")), np.zeros(len(of)))
-    low, high = np.asarray(model.accuracies_interval_).T
+    accuracies, low, high = np.column_stack([model.accuracies_, model.accuracies_interval_]).T
+    # The accuracy of a source that never votes, or that the votes do not determine, is a default.
+    unknown = (*model.diagnostics_.silent, *model.diagnostics_.unidentified)
+    is_known = ~np.isin(votes.source_names, unknown)
+    accuracies, low, high = (np.where(is_known, values, np.nan) for values in (accuracies, low, high))
     changes, redundant, changed = _redundancy(model, read, structure)
     cost = None if price is None else price * n_calls * votes.n_items
     most = found.bound_interval[:, 1]
     columns: _Columns = {
         "judge": (list(structure.judges), ""),
         "sources": (n_calls.astype(int).tolist(), "d"),
-        "accuracy": (np.fmin(_per_judge(np.asarray(model.accuracies_), of), most).tolist(), ".1%"),
+        "accuracy": (_at_most(_per_judge(accuracies, of), most).tolist(), ".1%"),
         "accuracy_low": (_per_judge(low, of).tolist(), ".1%"),
-        "accuracy_high": (np.fmin(_per_judge(high, of), most).tolist(), ".1%"),
+        "accuracy_high": (_at_most(_per_judge(high, of), most).tolist(), ".1%"),
         "gold_accuracy": (_gold_accuracy(votes, structure, y), ".1%"),
         **_columns_of(found),
         "refused": ((np.bincount(of, refused, len(n_calls)) / (n_calls * votes.n_items)).tolist(), ".1%"),
@@ -237,8 +243,15 @@ def panel_report(
 
 
 def _per_judge(values: Array, of: NDArray[np.intp]) -> Array:
-    """Return means over the sources of each judge."""
-    return np.asarray(np.bincount(of, values) / np.bincount(of))
+    """Return means over the sources of each judge, without NaN; NaN if there is no other value."""
+    is_known = np.isfinite(values)
+    with np.errstate(invalid="ignore"):
+        return np.asarray(np.bincount(of, np.where(is_known, values, 0.0)) / np.bincount(of, is_known))
+
+
+def _at_most(values: Array, bound: Array) -> Array:
+    """Return the smaller of two numbers; an unknown bound does not count, unknown values stay NaN."""
+    return np.where(np.isnan(values), np.nan, np.fmin(values, bound))
 
 
 def _gold_accuracy(votes: Votes, structure: Structure, y: Any) -> list[Scalar]:
@@ -262,7 +275,7 @@ def _redundancy(model: Any, votes: Votes, structure: Structure) -> tuple[Array, 
 
     Judges are dropped in order of their individual effects, as long as almost all labels stay the same.
     """
-    codes = dense_codes(votes[:: -(-votes.n_items // _MOST_ITEMS)].codes)
+    codes, n_judges = dense_codes(votes[:: -(-votes.n_items // _MOST_ITEMS)].codes), len(structure.judges)
     before = np.asarray(model.predict_proba(_coded(votes, codes)), np.float64)
     best = before.argmax(axis=1)
 
@@ -274,13 +287,14 @@ def _redundancy(model: Any, votes: Votes, structure: Structure) -> tuple[Array, 
             1 - expected_credit(after, best).mean() / max(expected_credit(before, best).mean(), 1e-12)
         )
 
-    n_judges = len(structure.judges)
     alone = np.array([changed([j]) for j in range(n_judges)])
     order = np.argsort(alone, kind="stable").tolist()
-    fewest, most = 0, n_judges - 1
+    # If all labels are the same, no judge matters.
+    fewest, most = 0, n_judges - 1 if len(np.unique(best)) > 1 else 0
     while fewest < most:  # the most judges that can be dropped together
         middle = (fewest + most + 1) // 2
-        if changed(order[:middle]) <= _UNCHANGED:
+        share = changed(order[:middle])
+        if share <= _UNCHANGED and wilson(np.array(share), np.array(len(codes)))[1] <= _PLAUSIBLE_CHANGE:
             fewest = middle
         else:
             most = middle - 1

@@ -57,6 +57,7 @@ def analyze(votes: str, as_json: bool, pairs: int, **options: Any) -> None:
       flyingsquid analyze judged.csv --gold truth
       flyingsquid analyze crowd.csv --long task,worker,answer --json
       flyingsquid analyze panel.csv --layout '{judge}|{order}'
+      flyingsquid analyze calls.csv --long pair,judge,verdict --panel judge=judge,order=shown_first
     """
     from flyingsquid.cli.inputs import fit_or_explain, read_inputs
 
@@ -72,8 +73,9 @@ def analyze(votes: str, as_json: bool, pairs: int, **options: Any) -> None:
 
 def _analyze(loaded: LoadedVotes, model: Any, most_pairs: int, console: Console) -> dict[str, Any]:
     """Print everything, and return it as JSON values."""
-    from flyingsquid.analysis import findings, panel_report, summarize
+    from flyingsquid.analysis import findings, summarize
     from flyingsquid.analysis.findings import describe_balance
+    from flyingsquid.cli.inputs import panel_of
 
     with console.waiting("analyzing the votes"):
         chunk, step = loaded.sample()
@@ -82,8 +84,7 @@ def _analyze(loaded: LoadedVotes, model: Any, most_pairs: int, console: Console)
         pairs, agree = _most_similar_pairs(votes, model, most_pairs)
         found = findings(votes, gold, model=model)
         sentences, comparison = found.sentences(), found.comparison
-        has_panel = votes.structure is not None and model is not None
-        panel = panel_report(votes, gold, model=model) if has_panel else None
+        panel = panel_of(loaded, model)
     if step > 1:
         console.note(f"A sample of {format_count(votes.n_items, 'item')} was analyzed.")
     console.echo()
@@ -91,9 +92,7 @@ def _analyze(loaded: LoadedVotes, model: Any, most_pairs: int, console: Console)
     balance = "" if model is None else describe_balance(model)
     if balance:
         console.echo(f"class balance: {balance}")
-    if panel is not None:
-        console.echo("\nJudges:")
-        console.table(panel.table())
+    console.describe_panel(panel)
     if pairs is not None and agree:
         console.echo("\nPairs that agree most beyond chance:")
         console.table(pairs)

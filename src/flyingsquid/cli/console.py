@@ -19,7 +19,7 @@ from flyingsquid._progress import progress_bar
 from flyingsquid.exceptions import FlyingSquidError, Note
 
 if TYPE_CHECKING:
-    from flyingsquid.analysis import Comparison, Table
+    from flyingsquid.analysis import Comparison, PanelReport, Table
     from flyingsquid.files import VoteFile
     from flyingsquid.fits.diagnostics import Verdict
 
@@ -86,6 +86,12 @@ class Console:
         verdict = verdict or getattr(diagnostics, "verdict", None)
         if verdict is not None:
             self.echo(f"Verdict: {verdict}")
+
+    def describe_panel(self, panel: PanelReport | None) -> None:
+        """Print the judges of a panel."""
+        if panel is not None:
+            self.echo("\nJudges:")
+            self.table(panel.table())
 
     @contextmanager
     def waiting(self, what: str) -> Iterator[None]:

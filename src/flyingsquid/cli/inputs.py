@@ -5,7 +5,7 @@ from __future__ import annotations
 import warnings
 from collections.abc import Iterator
 from dataclasses import dataclass, field, replace
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import click
 import numpy as np
@@ -30,6 +30,9 @@ from flyingsquid.models import LabelModel, MajorityVote, OnlineLabelModel, Seque
 from flyingsquid.solvers import get_solver
 from flyingsquid.votes import VoteChunks, Votes
 from flyingsquid.votes.conventions import GOLD_NAMES, LABEL_NAMES, find_layout
+
+if TYPE_CHECKING:
+    from flyingsquid.analysis import PanelReport
 
 # Chunks of a columnar file are kept up to this size, so that they are decoded only once.
 _KEPT_BYTES = 1 << 28
@@ -224,7 +227,8 @@ def read_inputs(
             file, needed_by=needed_by, layout=options.get("layout"), gold=gold_file(options)
         )
     console.introduce(file)
-    layout = None if options.get("layout", "") is not None else find_layout(file.source_names)
+    is_declared = options.get("layout", "") is not None or file.structure is not None
+    layout = None if is_declared else find_layout(file.source_names)
     if model is None and layout is not None:
         names = format_list(file.source_names[:2])
         console.note(
@@ -234,6 +238,17 @@ def read_inputs(
     if model is not None and loaded.loaded is not None and file.form == "long":
         loaded = _without_new_sources(loaded, loaded.loaded, model, console)
     return loaded, model
+
+
+def panel_of(votes: LoadedVotes, model: Any) -> PanelReport | None:
+    """Return the report about the judges of a panel; None if the votes or the model are of another kind."""
+    from flyingsquid.analysis import panel_report
+
+    has_structure = votes.loaded is not None and votes.loaded.votes.structure is not None
+    if not has_structure or not hasattr(model, "accuracies_") or clip_length(model) != 1:
+        return None
+    chunk, _ = votes.sample()
+    return panel_report(chunk.votes, chunk.gold, model=model)
 
 
 def _without_new_sources(loaded: LoadedVotes, chunk: VoteChunk, model: Any, console: Console) -> LoadedVotes:

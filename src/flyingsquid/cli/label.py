@@ -43,7 +43,7 @@ from flyingsquid.votes.patterns import distinct_codes, is_repetitive
 from flyingsquid.votes.tallies import votes_cast
 
 if TYPE_CHECKING:
-    from flyingsquid.analysis import Comparison
+    from flyingsquid.analysis import Comparison, PanelReport
     from flyingsquid.cli.inputs import LoadedVotes
     from flyingsquid.fits.diagnostics import Verdict
 
@@ -108,6 +108,7 @@ def label(votes: str, output: str, **options: Any) -> None:
       flyingsquid label crowd.csv -o labels.jsonl --long task,worker,answer
       flyingsquid label judged.csv -o labels.csv --gold truth
       flyingsquid label panel.csv -o labels.csv --layout '{judge}|{order}'
+      flyingsquid label calls.csv -o labels.csv --long pair,model,verdict --panel model=model,order=first
       flyingsquid label signed.npy -o labels.parquet --signed
       flyingsquid label frames.csv -o labels.csv --graph chain:6
       flyingsquid label votes.csv -o labels.csv --features embeddings.npy
@@ -119,7 +120,7 @@ def label(votes: str, output: str, **options: Any) -> None:
     check_outputs(inputs, outputs, overwrite=options["force"])
     output_format(output, options["output_format"], LABEL_FORMATS, parameter="output_format")
     from flyingsquid.analysis.findings import verdict_on
-    from flyingsquid.cli.inputs import fit_model, load_features, read_inputs
+    from flyingsquid.cli.inputs import fit_model, load_features, panel_of, read_inputs
 
     console = Console(options["quiet"] or options["as_json"], output == "-")
     in_memory = "--graph" if clip_length_of(options["graph"]) > 1 else ""
@@ -136,7 +137,8 @@ def label(votes: str, output: str, **options: Any) -> None:
     labeler = _write_labels(loaded, model, output, options, console, features)
     comparison = labeler.comparison.result()
     verdict = verdict_on(model, comparison)
-    _print_model(console, model, verdict, options)
+    panel = panel_of(loaded, model)
+    _print_model(console, model, verdict, panel, options)
     _print_labels(console, labeler, model, comparison, output, options)
     if options["report_path"]:
         from flyingsquid.cli.analysis import write_report
@@ -147,7 +149,8 @@ def label(votes: str, output: str, **options: Any) -> None:
         console.echo(f"{options['report_path']}: report{part}")
     if options["as_json"]:
         result = _result(file, model, labeler, comparison, verdict, output, options)
-        click.echo(json.dumps(result | {"warnings": list(warned)}, indent=1))
+        judges = None if panel is None else panel.to_dict()
+        click.echo(json.dumps(result | {"panel": judges, "warnings": list(warned)}, indent=1))
 # fmt: on
 
 
@@ -309,11 +312,14 @@ def _write_labels(
     return labeler
 
 
-def _print_model(console: Console, model: Any, verdict: Verdict | None, options: dict[str, Any]) -> None:
+def _print_model(
+    console: Console, model: Any, verdict: Verdict | None, panel: PanelReport | None, options: dict[str, Any]
+) -> None:
     console.echo()
     if options["with_model"]:
         console.echo(f"Model {options['with_model']}:")
     console.table(model.summary())
+    console.describe_panel(panel)
     console.echo()
     console.describe_fit(model, verdict)
 

@@ -56,12 +56,28 @@ def read_list(_ctx: click.Context, _param: click.Parameter, value: str | None) -
     return [part.strip() for part in parts]
 
 
+def read_fields(ctx: click.Context, param: click.Parameter, value: str | None) -> dict[str, str] | None:
+    """Parse pairs ``field=column`` separated by commas."""
+    parts = read_list(ctx, param, value)
+    if parts is None:
+        return None
+    pairs = [part.partition("=") for part in parts]
+    if not all(mark and field.strip() and column.strip() for field, mark, column in pairs):
+        raise click.BadParameter(
+            f"must be pairs such as judge=rater,order=position; got {format_value(value)}."
+        )
+    return {field.strip(): column.strip() for field, _, column in pairs}
+
+
 # fmt: off
 _READING_OPTIONS = [
     click.option("--format", "format_", type=click.Choice(FORMATS), metavar="NAME",
                  help=f"Format of VOTES: {', '.join(FORMATS)}. Default: by name and content."),
     click.option("--long", callback=read_list, metavar="ITEM,SOURCE,LABEL",
                  help="One row per vote: the columns of items, sources and labels."),
+    click.option("--panel", callback=read_fields, metavar="FIELD=COLUMN,...",
+                 help="A panel of judges, one row per answer: the columns of the fields judge, model, "
+                      "prompt, order and repeat. Default: columns of these names."),
     click.option("--wide", is_flag=True, help="One row per item, whatever the names of the columns."),
     click.option("--item", metavar="COLUMN",
                  help="The column of item identifiers. Default: by name and values."),
@@ -107,8 +123,9 @@ def open_file(votes: str, options: dict[str, Any], *, model: Any = None) -> Vote
     """Open a file of votes with the options of a command; a fitted model determines the classes."""
     if options["no_item"] and options["item"]:
         raise click.UsageError("--item and --no-item cannot be used together.")
-    if options["wide"] and options["long"]:
-        raise click.UsageError("--wide and --long cannot be used together.")
+    for name in ("long", "panel"):
+        if options["wide"] and options[name]:
+            raise click.UsageError(f"--wide and --{name} cannot be used together.")
     classes, signed = options["classes"], options["signed"]
     if model is not None and classes is None:
         classes = list(model.vote_schema_.classes)
@@ -132,6 +149,7 @@ def open_file(votes: str, options: dict[str, Any], *, model: Any = None) -> Vote
         duplicates=options["duplicates"],
         chunk_rows=ReadLimits.current().chunk_rows,
         max_decoded_bytes=options["max_decoded_bytes"],
+        panel=options["panel"],
     )
 
 

@@ -85,9 +85,12 @@ _MOST_RELATIVE = 3.0
 _MANY_ROWS = 4_096
 # Parts of the mixture with a smaller share than this are left out.
 _NEGLIGIBLE = 0.01
-# The gain must hold under tables of at least this share, and under weighted votes unless the tables passed a
-# test. Labels that differ from weighted votes lose under them by construction, so their gain shows little.
-_PLAUSIBLE = 0.05
+PLAUSIBLE = 0.05
+"""Tables are plausible from this trust on.
+
+The gain must hold under plausible tables, and under weighted votes unless the tables passed a test. Labels
+that differ from weighted votes lose under them by construction, so their gain shows little.
+"""
 # Sources may be independent if the trust exceeds the first number, and have passed the test with the second
 # (with .75, 1 of 4,000 random panels of LLMBar is recommended with a loss; with .5, 2). Guesses pass, too, so
 # the agreement must also have this p-value. In a crowd, chance decides who votes on an item, so pairs that
@@ -184,7 +187,7 @@ class MixtureFit:
         rows, plausible = labels.rows, []
         if not self._has_passed:  # items without votes have the same label by any weights
             plausible.append(np.where(rows.voted[:, None] > 0, labels.fallback, self.mixture.without_votes))
-        if labels.by_tables is not None and self.trust.share > _PLAUSIBLE:
+        if labels.by_tables is not None and self.trust.share > PLAUSIBLE:
             plausible.append(labels.by_tables)
         mixed = hot_posterior(rows.cast, self.mixture, labels.fallback, labels.by_tables)
         return gain_over_majority(mixed, plausible, rows, is_tested=self.is_tested)

@@ -125,8 +125,10 @@ def compare_replicates(votes: Votes, weights: NDArray[Any] | None = None) -> Sel
     n_swapped, swapped, lean = _count(codes, structure, counts, swapped=True)
     n_repeated, repeated, _ = _count(codes, structure, counts, swapped=False)
     position = lean if votes.n_classes == 2 else np.full_like(lean, np.nan)
-    differing = 1 - swapped
-    reach = NORMAL_95 * np.sqrt(np.maximum(differing - lean**2, 0.0) / np.maximum(n_swapped, 1.0))
+    # Four pairs of which two differ are added to the variance, as by Agresti and Coull: without a difference,
+    # the interval would have no width.
+    differing, leaning = ((1 - swapped) * n_swapped + 2) / (n_swapped + 4), lean * n_swapped / (n_swapped + 4)
+    reach = NORMAL_95 * np.sqrt(np.maximum(differing - leaning**2, 0.0) / np.maximum(n_swapped, 1.0))
     swapped_interval = np.stack(wilson(swapped, n_swapped), axis=1)
     repeated_interval = np.stack(wilson(repeated, n_repeated), axis=1)
     has_swaps = n_swapped > 0

@@ -69,10 +69,18 @@ def read_columnar(
     if roles.form == "wide":
         classes = read_labels(meta["classes"]) if "classes" in meta else file.declared_classes(roles.sources)
         return roles, ColumnarVotes(file, roles, classes, picked=options.sources is not None)
-    votes = LongVotes(plain_text=False, has_gold=roles.gold is not None, duplicates=options.duplicates)
+    votes = LongVotes(
+        plain_text=False,
+        has_gold=roles.gold is not None,
+        duplicates=options.duplicates,
+        panel=tuple(roles.panel),
+    )
     for batch in file.batches(list(roles.columns), 1 << 16):
         items, sources, labels = (batch.column(name) for name in (roles.item, roles.source, roles.label))
         gold = None if roles.gold is None else batch.column(roles.gold).to_pylist()
+        if roles.panel:
+            columns = (batch.column(name).to_pylist() for name in roles.panel.values())
+            sources = list(zip(*columns, strict=True))
         votes.add(items, sources, labels, gold)
     votes.finish()
     return roles, votes

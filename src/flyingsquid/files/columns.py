@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Iterable, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
 from typing import Any, Literal
 
 import numpy as np
@@ -22,6 +22,7 @@ from flyingsquid.votes.conventions import (
     is_row_number,
 )
 from flyingsquid.votes.longform import DUPLICATES
+from flyingsquid.votes.structure import JUDGE_FIELDS, SOURCE_FIELDS
 
 Form = Literal["wide", "long"]
 
@@ -48,6 +49,7 @@ class ReadOptions:
     part: str | None = None
     duplicates: str = "error"
     max_decoded_bytes: int = MOST_BYTES
+    panel: Mapping[str, str] | None = None
 
     def __post_init__(self) -> None:
         if self.form not in (None, "wide", "long"):
@@ -62,6 +64,7 @@ class ReadOptions:
         if self.duplicates not in DUPLICATES:
             raise option_error("duplicates", f"one of {', '.join(DUPLICATES)}", self.duplicates)
         read_integer("max_decoded_bytes", self.max_decoded_bytes, 1)
+        self._check_panel()
         if self.long is None:
             return
         if self.form == "wide":
@@ -71,10 +74,24 @@ class ReadOptions:
             raise option_error("long", "three different columns: item, source and label", self.long)
         object.__setattr__(self, "long", triple)
 
+    def _check_panel(self) -> None:
+        if self.panel is None:
+            return
+        if self.form == "wide" or self.sources is not None:
+            raise OptionError("`panel` applies only to files with one row per vote.", parameter="panel")
+        fields = set(self.panel) if isinstance(self.panel, Mapping) else {self.panel}
+        columns = set(self.panel.values()) if isinstance(self.panel, Mapping) else set()
+        if not fields <= set(SOURCE_FIELDS) or len(columns) < len(fields):
+            raise option_error(
+                "panel", f"different columns for fields among {', '.join(SOURCE_FIELDS)}", self.panel
+            )
+        if not fields & set(JUDGE_FIELDS) and self.long is None:
+            raise option_error("panel", "a mapping with a column for judge, model or prompt", self.panel)
+
     @property
     def is_long(self) -> bool:
         """True if the user declares one row per vote."""
-        return self.form == "long" or self.long is not None
+        return self.form == "long" or self.long is not None or self.panel is not None
 
     def pick(self, names: Sequence[str]) -> list[str]:
         """Return the chosen ones among the names of all sources."""
@@ -97,6 +114,8 @@ class Roles:
         The vote columns (wide form).
     source, label : str or None
         The columns of source names and of votes (long form).
+    panel : mapping of field to column
+        The columns that describe the calls of a panel of judges (long form); empty if there are none.
     """
 
     form: Form
@@ -106,12 +125,13 @@ class Roles:
     label: str | None = None
     gold: str | None = None
     notes: tuple[Note, ...] = ()
+    panel: Mapping[str, str] = field(default_factory=dict)
 
     @property
     def columns(self) -> tuple[str, ...]:
         """All columns that are read."""
         extra = [c for c in (self.item, self.source, self.label, self.gold) if c is not None]
-        return (*dict.fromkeys([*extra, *self.sources]),)
+        return (*dict.fromkeys([*extra, *self.sources, *self.panel.values()]),)
 
 
 def assign_roles(names: Sequence[str], options: ReadOptions, first: Sequence[Sequence[Any]]) -> Roles:
@@ -120,16 +140,18 @@ def assign_roles(names: Sequence[str], options: ReadOptions, first: Sequence[Seq
     if not names:
         raise VoteFileError("The file contains no columns: its first rows are empty.")
     present = set(names)
-    listed = (*(options.sources or ()), *options.ignore, *(options.long or ()))
+    listed = (
+        *(options.sources or ()), *options.ignore, *(options.long or ()), *(options.panel or {}).values()
+    )  # fmt: skip
     for name in (*listed, options.gold, options.item):
         if isinstance(name, str) and name not in present:
             raise VoteFileError(
                 f"No column is named {format_value(name)}; the columns are {format_list(names)}."
             )
-    long = options.long
-    if long is None and options.form != "wide" and options.sources is None:
-        long = find_long_columns(names, options.item if isinstance(options.item, str) else None)
-    if options.form == "long" and long is None:
+    long, panel = options.long, dict[str, str]()
+    if options.form != "wide" and options.sources is None:
+        long, panel = _long_columns(names, options, dict(zip(names, first, strict=True)))
+    if options.is_long and long is None:
         raise VoteFileError(
             f"The item, source and label columns cannot be inferred from their names: {format_list(names)}.",
             hints=[Hint("long", "to name the item, source and label columns")],
@@ -142,11 +164,52 @@ def assign_roles(names: Sequence[str], options: ReadOptions, first: Sequence[Seq
             parameter="gold",
         )
     notes: tuple[Note, ...] = ()
-    if options.long is None and options.form is None:
+    if options.long is None and options.form is None and not panel:
         message = f"Columns {', '.join(long)} are read as item, source and label, one row per vote."
         hints = (Hint("form", "if each row is an item", "wide"), Hint("long", "to name other columns"))
         notes = (Note(message, hints),)
-    return Roles("long", long[0], (), long[1], long[2], options.gold, notes)
+    if panel and options.panel is None:
+        message = (
+            f"Columns {', '.join(panel.values())} are read as those of a panel of judges, one row per "
+            f"answer, with the item in column {long[0]} and the answer in column {long[2]}."
+        )
+        notes = (Note(message, (Hint("ignore", "to leave columns out"), Hint("panel", "to name others"))),)
+    return Roles("long", long[0], (), long[1], long[2], options.gold, notes, panel)
+
+
+def _long_columns(
+    names: Sequence[str], options: ReadOptions, first: Mapping[str, Sequence[Any]]
+) -> tuple[tuple[str, ...] | None, dict[str, str]]:
+    """Return the columns of items, sources and labels, and those of a panel by field.
+
+    A panel has a column for the judge (or its model or prompt), and at least one other column that describes
+    the call. A column whose values occur with one item each, such as the prompt that is judged, describes
+    items.
+    """
+    item, long = options.item if isinstance(options.item, str) else None, options.long
+    taken = {item, options.gold, *options.ignore, *(() if long is None else (long[0], long[2]))}
+    free = {name.strip().lower(): name for name in reversed(names) if name not in taken}
+    panel = {key: free[key] for key in SOURCE_FIELDS if key in free}
+    if options.panel is not None:
+        panel = {key: options.panel[key] for key in SOURCE_FIELDS if key in options.panel}
+        if long is not None and not set(panel) & set(JUDGE_FIELDS):
+            panel = {"judge": long[1], **panel}
+    judge = next((panel[key] for key in JUDGE_FIELDS if key in panel), None)
+    found = long or find_long_columns(names, item, judge) or find_long_columns(names, item)
+    if options.panel is not None or found is None or judge is None:
+        return found, panel if found is not None else {}
+    if long is not None and long[1] not in panel.values():
+        return found, {}
+    items, kept = first[found[0]], dict[str, str]()
+    for key, column in panel.items():
+        met = set(zip(map(str, items), map(str, first[column]), strict=True))
+        if column == found[1] or len(met) > len({value for _, value in met}) or len(set(items)) == 1:
+            kept[key] = column
+    if "judge" in kept:
+        kept.pop("prompt", None)
+    if len(kept) < 2:
+        return long or find_long_columns(names, item), {}
+    return found, kept
 
 
 def require_unique_names(names: Sequence[str]) -> None:

@@ -12,6 +12,7 @@ import json
 import os
 import tempfile
 import weakref
+from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 from typing import Any, NamedTuple, TypeAlias
@@ -20,7 +21,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from flyingsquid._values import format_count, format_value, is_null
-from flyingsquid.exceptions import Hint, Note, VoteFileError
+from flyingsquid.exceptions import Hint, Note, VoteFileError, VotesError
 from flyingsquid.files.coding import Coding, Numbering, Survey, classify
 from flyingsquid.files.columns import (
     CHOOSE_SOURCES,
@@ -44,6 +45,7 @@ from flyingsquid.votes.conventions import (
 )
 from flyingsquid.votes.frames import as_identifiers
 from flyingsquid.votes.longform import build_codes
+from flyingsquid.votes.structure import Structure, read_calls
 
 Columns: TypeAlias = Mapping[str, Sequence[Any]]
 # Cells of a block. Larger blocks keep so many objects alive that garbage collection dominates.
@@ -298,7 +300,12 @@ def read_table(
     votes: WideVotes | LongVotes
     if roles.form == "long":
         has_gold = roles.gold is not None
-        votes = LongVotes(plain_text=table.plain_text, has_gold=has_gold, duplicates=options.duplicates)
+        votes = LongVotes(
+            plain_text=table.plain_text,
+            has_gold=has_gold,
+            duplicates=options.duplicates,
+            panel=tuple(roles.panel),
+        )
         for block in itertools.chain([first], blocks):
             votes.add(*_triples(block, roles))
     else:
@@ -324,6 +331,11 @@ def _triples(block: Block, roles: Roles) -> tuple[Any, Any, Any, Sequence[Any] |
     )
     if items is None or sources is None or labels is None:
         raise VoteFileError("Every record must have an item, a source and a label.")
+    if roles.panel:
+        blank = [None] * block.n_rows
+        sources = list(
+            zip(*(block.columns.get(column, blank) for column in roles.panel.values()), strict=True)
+        )
     return items, sources, labels, None if roles.gold is None else block.columns.get(roles.gold)
 
 
@@ -509,14 +521,20 @@ class LongVotes:
     Attributes
     ----------
     source_names : tuple of str
+    structure : Structure or None
+        The calls of a panel of judges.
     n_sources, n_items : int
     """
 
     source_names: tuple[str, ...] = ()
+    structure: Structure | None = None
     n_sources = n_items = 0
 
-    def __init__(self, *, plain_text: bool, has_gold: bool, duplicates: str) -> None:
+    def __init__(
+        self, *, plain_text: bool, has_gold: bool, duplicates: str, panel: tuple[str, ...] = ()
+    ) -> None:
         self._plain_text, self._has_gold, self._duplicates = plain_text, has_gold, duplicates
+        self._panel = panel
         self._items, self._sources, self._values = Numbering(), Numbering(), Numbering()
         self._parts: list[tuple[NDArray[Any], NDArray[Any], NDArray[Any]]] = []
         self._gold: dict[int, Any] = {}
@@ -525,7 +543,7 @@ class LongVotes:
     def add(
         self, items: Sequence[Any], sources: Sequence[Any], labels: Sequence[Any], gold: Sequence[Any] | None
     ) -> None:
-        """Append votes, one per entry."""
+        """Append votes, one per entry; the source of a panel is a tuple with one value per field."""
         row, column, value = self._items.of(items), self._sources.of(sources), self._values.of(labels)
         for what, numbering in (("item", self._items), ("source", self._sources)):
             if "" in numbering or any(is_null(v) for v in (numbering if None in numbering else ())):
@@ -545,10 +563,21 @@ class LongVotes:
 
     def finish(self) -> None:
         """Set the sources and items once all votes are added."""
-        self.source_names = tuple(str(name) for name in self._sources)
         self.n_sources, self.n_items = len(self._sources), len(self._items)
+        if self._panel:
+            try:
+                self.structure = Structure(read_calls(self._panel, list(self._sources)))
+            except VotesError as error:  # a blank judge, or an order that is a list
+                raise VoteFileError(f"The columns of the panel cannot be read. {error}") from error
+            self.source_names = tuple(source.name for source in self.structure)
+        else:
+            self.source_names = tuple(str(name) for name in self._sources)
         if len(set(self.source_names)) < self.n_sources:
-            raise VoteFileError("Source names must be unique; one occurs both as a number and as a string.")
+            repeated = next(name for name, n in Counter(self.source_names).items() if n > 1)
+            raise VoteFileError(
+                f"Source names must be unique; {format_value(repeated)} has two spellings, such as a number "
+                "and a string."
+            )
         rows, columns, values = (np.concatenate(p) for p in zip(*self._parts, strict=True))
         self._parts = [(rows, columns, values)]
 
@@ -581,5 +610,10 @@ class LongVotes:
         rows, columns, values = self._parts[0]
         codes = coding.table(list(self._values))[values]
         names, items = self.source_names, as_identifiers(list(self._items), None)
-        matrix = build_codes(rows, columns, codes, len(coding.classes), items, names, self._duplicates)
+        try:
+            matrix = build_codes(rows, columns, codes, len(coding.classes), items, names, self._duplicates)
+        except VotesError as error:
+            hint = Hint("panel", "to name the columns of orders or repeats of a judge")
+            error.hints = (*error.hints, hint)
+            raise
         return Votes(matrix, coding.classes, names, items)

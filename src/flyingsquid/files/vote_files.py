@@ -35,6 +35,7 @@ from flyingsquid.votes.codes import Codes, Label, is_sparse, read_names, shown_n
 from flyingsquid.votes.conventions import SMALL_NUMBER, find_misreadings
 from flyingsquid.votes.encode import Convention
 from flyingsquid.votes.score_tables import Scores, read_score_table
+from flyingsquid.votes.structure import Structure
 
 # Large chunks, because some work is done once per chunk; still only a few megabytes of codes.
 _CHUNK_CELLS, _CHUNK_ROWS = 1 << 23, 1 << 19
@@ -107,6 +108,8 @@ class VoteFile:
     item_name, gold_name : str or None
         The columns of identifiers and of gold labels.
     n_items, n_sources : int
+    structure : Structure or None
+        Which sources are answers of one judge, for a panel in long form.
     notes : tuple of Note
         Assumptions, and the parameters that change them.
     misreadings : tuple of Note
@@ -142,6 +145,7 @@ class VoteFile:
         self.format, self.form = format, roles.form
         self.classes = coding.classes
         self.n_sources, self.names = source.n_sources, source.source_names
+        self.structure: Structure | None = getattr(source, "structure", None)
         self.item_name, self.gold_name = roles.item, roles.gold
         self.n_items = source.n_items
         self.misreadings = () if is_declared else _misreadings(source, coding)
@@ -161,7 +165,7 @@ class VoteFile:
             for codes, ids, gold in self._source.chunks(self._coding, self.chunk_rows):
                 n = codes.shape[0]
                 items = ids if ids is not None and is_sparse(codes) else None
-                votes = Votes._checked(codes, self.classes, self.names, items)
+                votes = Votes._checked(codes, self.classes, self.names, items, self.structure)
                 yield VoteChunk(votes, np.arange(start, start + n) if ids is None else ids, gold)
                 start += n
 
@@ -219,6 +223,7 @@ def open_votes(
     duplicates: str = "error",
     chunk_rows: int | None = None,
     max_decoded_bytes: int = MOST_BYTES,
+    panel: Mapping[str, str] | None = None,
 ) -> VoteFile:
     """Open a file of votes.
 
@@ -266,6 +271,10 @@ def open_votes(
         Limit for what is decoded at once: the pages of a parquet file, a compressed batch of an arrow file,
         an array of an npz file, or a JSON document. A few bytes of a crafted file can declare gigabytes;
         raise the limit for large files that you trust.
+    panel : mapping of field to column, optional
+        The columns of a panel of judges in long form, such as ``{"judge": "rater", "order": "position"}``.
+        The fields are judge, model, prompt, order and repeat, as in :class:`flyingsquid.SourceInfo`. By
+        default, columns with these names, if there are at least two.
 
     Returns
     -------
@@ -292,7 +301,7 @@ def open_votes(
     """
     options = ReadOptions(
         form, item, sources, ignore, gold, long,  # type: ignore[arg-type]  # iterables become tuples
-        header, part, duplicates, max_decoded_bytes,
+        header, part, duplicates, max_decoded_bytes, panel,
     )  # fmt: skip
     convention = read_convention(classes, abstain, signed, reasons, normalize)
     if chunk_rows is not None:
@@ -387,7 +396,8 @@ def join_chunks(chunks: list[VoteChunk]) -> VoteChunk:
     gold = None
     if chunks[0].gold_codes is not None:
         gold = np.concatenate([c.gold_codes for c in chunks if c.gold_codes is not None])
-    return VoteChunk(Votes(codes, first.classes, first.names, items), np.concatenate(ids), gold)
+    votes = Votes(codes, first.classes, first.names, items, first.structure)
+    return VoteChunk(votes, np.concatenate(ids), gold)
 
 
 # ---------------------------------------------------------------------- items and scores

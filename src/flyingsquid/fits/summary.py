@@ -74,7 +74,15 @@ def summarize_sources(
     """
     tally = moments.source_tally()
     shown = without_unidentified(accuracies, diagnostics, moments.source_names)
-    table = source_table(tally, notes_of(diagnostics, moments), shown, interval)
+    notes = notes_of(diagnostics, moments)
+    if balance is not None:
+        by_chance = random_accuracies(tally.votes, balance)
+        words = dict(_NOTES)["useless"]  # with many items of one class, random votes are often correct
+        notes = [
+            [f"{note} ({share:.0%})" if note == words else note for note in own]
+            for own, share in zip(notes, by_chance, strict=True)
+        ]
+    table = source_table(tally, notes, shown, interval)
     footnotes = table.footnotes
     if not np.isfinite(shown[tally.n_votes > 0]).any():
         footnotes = ("accuracy: not identified by the votes of fewer than three sources",)
@@ -86,6 +94,18 @@ def summarize_sources(
     if diagnostics.features is not None:
         footnotes += (diagnostics.features.sentence(),)
     return replace(table, footnotes=footnotes)
+
+
+def random_accuracies(votes: NDArray[Any], balance: Array) -> Array:
+    """Return the accuracy of random votes with the class frequencies of each source, shape (m,).
+
+    ``votes`` of shape (m, K) are counts; NaN for sources without votes.
+
+    >>> random_accuracies(np.array([[9, 1], [5, 5], [0, 0]]), np.array([0.8, 0.2])).round(2)
+    array([0.74, 0.5 ,  nan])
+    """
+    total = votes.sum(axis=1)
+    return np.divide(votes @ balance, total, out=np.full(len(votes), np.nan), where=total > 0)
 
 
 def without_unidentified(accuracies: Array, diagnostics: Diagnostics, names: Sequence[str]) -> Array:

@@ -46,6 +46,7 @@ from flyingsquid.fits.diagnostics import (
 )
 from flyingsquid.fits.explanation import Contribution, contributions_of
 from flyingsquid.fits.independent import draw_items, gain_on_drawn_items
+from flyingsquid.fits.summary import random_accuracies
 from flyingsquid.inference import Mixture, mixture_posterior
 from flyingsquid.inference.weighted import EVEN_VOTE, LEAST_PRIOR, TableTerm, hot_posterior
 from flyingsquid.moments import ConfusionTables, Moments, SequenceMoments
@@ -203,11 +204,14 @@ class WeightedFit(Fit):
         skill, error = balanced_accuracies(self.confusion, self.class_balance[0], n_items, voted)
         chance, reach = 1 / len(voted), NORMAL_95 * np.nan_to_num(error, nan=np.inf)
         several = has_votes.sum(axis=1) > 1
+        by_chance = random_accuracies(np.asarray(moments.vote_counts), self.class_balance[0])
+        low, high = self.accuracy_intervals().T
+        is_apart = (low > by_chance) | (high < by_chance)
         return replace(
             self._without_triplets(moments, self._verdict(moments, test)),
             identical=names_in_groups(names, self.groups),
             unidentified=names_in(names, self._unidentified(moments)),
-            useless=names_in(names, several & (np.abs(skill - chance) <= reach)),
+            useless=names_in(names, several & (np.abs(skill - chance) <= reach) & ~is_apart),
             adversarial=names_in(names, several & (skill < chance - reach)),
             fit_test=test,
         )

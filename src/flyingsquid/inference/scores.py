@@ -6,6 +6,8 @@ variance 1. All functions accept missing scores as NaN.
 
 from __future__ import annotations
 
+from dataclasses import dataclass
+
 import numpy as np
 from numpy.typing import NDArray
 from scipy.special import ndtr, stdtr
@@ -15,6 +17,9 @@ Array = NDArray[np.float64]
 # by three. On simulated panels of 300 items, accuracy with five degrees of freedom is up to 0.8 points below
 # that of Gaussian tails on Gaussian noise, 1.2 below on errors of one level, and 11 above on uniform errors.
 _FREEDOM = 5.0
+# Least and largest share of a judge's scores that are any level.
+_GUESSES = (0.02, 0.98)
+_TINY = float(np.finfo(np.float64).tiny)
 # Points per standard deviation and reach of the grid on which the maximum of candidates is integrated.
 _POINTS, _REACH = 24, 6.0
 # Cells of one block of that grid.
@@ -59,31 +64,75 @@ def posterior(z: Array, loadings: Array, noise: Array, weights: Array, shared: f
     return mean, np.where(known, b / total, 1.0)
 
 
-def level_evidence(cells: NDArray[np.intp], expected: Array, noise: Array, edges: Array) -> Array:
-    """Return the log probability of ordinal scores given each level of the truth, shape (n, K).
+@dataclass(frozen=True, slots=True, eq=False)
+class LevelShares:
+    """Probability of each ordinal score given each level of the truth, for two kinds of errors.
 
-    A score falls into a cell between two edges, the first and the last of which are open: noise beyond the
-    end of a scale is cut off there, which pulls means, but not these probabilities, toward the middle.
+    A score falls into a cell between the middles of two levels; the first and the last cell are open: noise
+    beyond the end of a scale is cut off there, which pulls means, but not these probabilities, toward the
+    middle.
 
-    Parameters
+    Attributes
     ----------
-    cells : array of shape (n, m)
-        Number of the cell of each score, -1 if missing.
-    expected : array of shape (K, m)
-        Expected score of each source at each level.
-    noise : array of shape (m,)
-        Standard deviation of the noise.
-    edges : increasing array of shape (K - 1,)
+    ordered : array of shape (K, K, m)
+        P(cell | level) of each source if errors respect the order of the levels.
+    any_level : array of shape (K, K, m)
+        The same if a source is either right, or gives any level.
     """
-    bounds = np.concatenate([[-np.inf], edges, [np.inf]])
-    scaled = (bounds[:, None, None] - expected) / noise * np.sqrt(_FREEDOM / (_FREEDOM - 2))
-    shares = np.diff(stdtr(_FREEDOM, scaled), axis=0)  # (cells, levels, m)
-    log = np.log(np.maximum(shares, np.finfo(np.float64).tiny))
-    evidence = np.zeros((len(cells), len(expected)))
-    for j in range(cells.shape[1]):
-        seen = cells[:, j] >= 0
-        evidence[seen] += log[cells[seen, j], :, j]
-    return evidence
+
+    ordered: Array
+    any_level: Array
+
+    @classmethod
+    def of(cls, expected: Array, noise: Array, levels: Array) -> LevelShares:
+        """Return the shares, for sources with the same variance of the noise.
+
+        Parameters
+        ----------
+        expected : array of shape (K, m)
+            Expected score of each source at each level.
+        noise : array of shape (m,)
+            Standard deviation of the noise.
+        levels : increasing array of shape (K,)
+        """
+        bounds = np.concatenate([[-np.inf], (levels[1:] + levels[:-1]) / 2, [np.inf]])
+        scaled = (bounds[:, None, None] - expected) / noise * np.sqrt(_FREEDOM / (_FREEDOM - 2))
+        # Two levels drawn at random differ by twice the variance of the levels.
+        guesses = np.clip(noise**2 / (2 * levels.var()), *_GUESSES)
+        any_level = np.eye(len(levels))[:, :, None] * (1 - guesses) + guesses / len(levels)
+        return cls(np.diff(stdtr(_FREEDOM, scaled), axis=0), any_level)
+
+    def share_of_any(self, pairs: NDArray[np.int64], equal: NDArray[np.int64], balance: Array) -> float:
+        """Return the share of items on which errors do not respect the order, by how often scores are equal.
+
+        Parameters
+        ----------
+        pairs, equal : arrays of shape (m, m)
+            Items that two sources scored, and those to which they gave the same score.
+        balance : array of shape (K,)
+            Shares of the levels.
+        """
+        rates = [np.einsum("k,cki,ckj->ij", balance, p, p) for p in (self.ordered, self.any_level)]
+        first, second = np.triu_indices(len(pairs), 1)
+        n, ordered, any_level = pairs[first, second], rates[0][first, second], rates[1][first, second]
+        more = float(n @ (any_level - ordered))
+        return (
+            float(np.clip((equal[first, second] - n * ordered).sum() / more, 0.0, 1.0)) if more > 0 else 0.0
+        )
+
+    def evidence(self, cells: NDArray[np.intp], share_of_any: float) -> Array:
+        """Return the log probability of the scores of items given each level of the truth, shape (n, K).
+
+        ``cells`` of shape (n, m) are the numbers of the cells of the scores, -1 if missing.
+        """
+        prior = np.log(np.maximum([1 - share_of_any, share_of_any], _TINY))
+        evidence = prior[:, None, None] + np.zeros((2, len(cells), len(self.ordered)))
+        for shares, total in zip((self.ordered, self.any_level), evidence, strict=True):
+            log = np.log(np.maximum(shares, _TINY))
+            for j in range(cells.shape[1]):
+                seen = cells[:, j] >= 0
+                total[seen] += log[cells[seen, j], :, j]
+        return np.asarray(np.logaddexp(*evidence))
 
 
 def probability_best(means: Array, variances: Array) -> Array:
@@ -99,7 +148,7 @@ def probability_best(means: Array, variances: Array) -> Array:
     >>> probability_best(np.array([[1.0, 0.0, np.nan]]), np.array([[0.5, 0.5, np.nan]])).round(4)
     array([[0.8413, 0.1587, 0.    ]])
     """
-    spread = np.sqrt(np.maximum(variances, np.finfo(np.float64).tiny))
+    spread = np.sqrt(np.maximum(variances, _TINY))
     unit = np.linspace(-_REACH, _REACH, int(2 * _REACH * _POINTS) + 1)
     density = np.exp(-(unit**2) / 2)
     n_groups, width = means.shape

@@ -131,10 +131,10 @@ def ask_judges(
     stop_at : float above 0.5 and at most 1, optional
         Ask adaptively: all judges about a pilot, then one judge at a time about each other item, until asking
         the others would hardly improve its label. By the probabilities of the label model, the accuracy is at
-        most ``(1 - stop_at) / 10`` below that of asking all judges. With four or five judges, these
-        probabilities may be too cautious, and up to 6 points were lost in simulations; replay some recorded
-        votes with :func:`simulate_asking` first. Default: ask every judge about every item, unless there is a
-        ``budget``.
+        most ``(1 - stop_at) / 10`` below that of asking all judges; the pilot may be misleading, so replay
+        some recorded votes with :func:`simulate_asking` first. At least two judges are asked about every
+        item, unless they have fewer than 20 votes in the pilot. Default: ask every judge about every item,
+        unless there is a ``budget``.
     budget : float, optional
         The highest number of calls, or the highest cost if there are ``costs``; retries count, and so do the
         calls that ``cache`` records. Judges are asked adaptively, and most valuable calls first.

@@ -8,7 +8,7 @@ from typing import Any, Literal, NamedTuple, Self, TypeAlias
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy.special import ndtri
+from scipy.special import ndtr, ndtri
 
 from flyingsquid._table import Table
 from flyingsquid._values import format_count, format_value, is_number, is_one_of
@@ -20,7 +20,7 @@ from flyingsquid.files.fields import OBJECT, TEXT, Field, check_fields, finite, 
 from flyingsquid.files.state import State, write_state
 from flyingsquid.files.vote_files import read_score_file
 from flyingsquid.fits.diagnostics import format_names, names_in
-from flyingsquid.inference.scores import level_evidence, posterior, probability_best
+from flyingsquid.inference.scores import LevelShares, posterior, probability_best
 from flyingsquid.inference.weighted import to_probabilities
 from flyingsquid.models._estimator import Estimator, not_fitted
 from flyingsquid.models.best_of import BestOf, group_rows
@@ -361,14 +361,19 @@ class ScoreModel(Estimator):
         return units.center + units.spread * mean, units.spread**2 * variance
 
     def _level_shares(self, read: Scores, levels: Array) -> Array:
-        _, _, fit, units = self._fitted
+        _, moments, fit, units = self._fitted
         usable = fit.usable
         scores = mean_over_repeats(read.values)[0][:, usable]
         edges = (levels[1:] + levels[:-1]) / 2
         cells = np.where(np.isnan(scores), -1, np.searchsorted(edges, scores, side="left"))
         expected = units.center + units.bias + units.scale * (levels[:, None] - units.center)
         noise = fit.spreads * np.sqrt(np.maximum(1 - fit.loadings**2, fit.noise))
-        return to_probabilities(level_evidence(cells, expected[:, usable], noise[usable], edges))
+        shares = LevelShares.of(expected[:, usable], noise[usable], levels)
+        bounds = np.concatenate([[-np.inf], edges, [np.inf]])
+        balance = np.diff(ndtr((bounds - units.center) / units.spread))
+        at = np.ix_(usable, usable)
+        share_of_any = shares.share_of_any(moments.pairs[at], moments.equal[at], balance)
+        return to_probabilities(shares.evidence(cells, share_of_any))
 
     # ------------------------------------------------------------------ fitted attributes
 

@@ -37,6 +37,8 @@ class ScoreMoments:
         ``sums[i, j]`` is the sum of scores of source i over the items that source j scored, too.
     products : float64 array of shape (m, m)
         Sums of products of two scores.
+    equal : int64 array of shape (m, m)
+        Items on which two sources give the same score.
     repeat_squares : float64 array of shape (m,)
         Sums of squared deviations of repeats from the mean of their item.
     repeat_freedom : int64 array of shape (m,)
@@ -57,6 +59,7 @@ class ScoreMoments:
     pairs: NDArray[np.int64]
     sums: Array
     products: Array
+    equal: NDArray[np.int64]
     repeat_squares: Array
     repeat_freedom: NDArray[np.int64]
     inverse_repeats: Array
@@ -77,6 +80,7 @@ class ScoreMoments:
             np.rint(seen.T @ seen).astype(np.int64),
             deviations.T @ seen,
             deviations.T @ deviations,
+            np.stack([(means == column[:, None]).sum(axis=0) for column in means.T]),
             squares,
             np.maximum(repeats - 1, 0).sum(axis=0),
             (seen / np.maximum(repeats, 1)).sum(axis=0),
@@ -145,23 +149,26 @@ class ScoreMoments:
             if name == "n_items":
                 continue
             array = state.arrays[name]
-            dtype = np.int64 if name in ("pairs", "repeat_freedom") else np.float64
-            shape = (m, m) if name in ("pairs", "sums", "products") else (m,)
+            dtype = np.int64 if name in ("pairs", "equal", "repeat_freedom") else np.float64
+            shape = (m, m) if name in ("pairs", "sums", "products", "equal") else (m,)
             if array.dtype != dtype or array.shape != shape or not (np.abs(array) <= _LARGEST).all():
                 raise ModelFileError(
                     f"`{name}` in the file must be {np.dtype(dtype)} of shape {shape}, finite and "
                     f"at most {_LARGEST:g} in absolute value."
                 )
             arrays[name] = array
-        counted = [arrays["pairs"], arrays["repeat_freedom"], arrays["repeat_squares"]]
+        counted = [arrays["pairs"], arrays["equal"], arrays["repeat_freedom"], arrays["repeat_squares"]]
         if m == 0 or any((each < 0).any() for each in counted):
             raise ModelFileError(
                 "The file must contain the sums of at least one source, and its counts must be >= 0."
             )
         pairs, counts = arrays["pairs"], np.diagonal(arrays["pairs"])
-        if (pairs != pairs.T).any() or (pairs > counts).any() or (counts > state.meta["n_items"]).any():
+        is_possible = (pairs <= counts).all() and (counts <= state.meta["n_items"]).all()
+        is_possible &= bool((arrays["equal"] <= pairs).all())
+        if not is_possible or any((each != each.T).any() for each in (pairs, arrays["equal"])):
             raise ModelFileError(
-                "`pairs` in the file must be symmetric and at most the number of items of each source."
+                "`pairs` and `equal` in the file must be symmetric and at most the number of items of each "
+                "source."
             )
         return cls(state.meta["n_items"], **arrays)
 

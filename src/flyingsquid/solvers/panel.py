@@ -1,8 +1,9 @@
 """Solver for panels of judges: combines the answers of each judge, then weights the judges.
 
-Sources of one judge, in different orders or repeated, count as one source. If judges were asked in several
-orders, judges with high self-agreement get larger weights, to the extent that confusion tables do not explain
-the votes. If two factors explain the votes equally well, gold labels or trusted judges decide between them.
+Sources of one judge, in different orders or repeated, count as one source, unless they agree no more often
+than sources of different judges. If judges were asked in several orders, judges with high self-agreement get
+larger weights, to the extent that confusion tables do not explain the votes. If two factors explain the votes
+equally well, gold labels or trusted judges decide between them.
 """
 
 from __future__ import annotations
@@ -45,6 +46,11 @@ from flyingsquid.votes import SourceInfo, Structure
 
 # Log odds per standardized score of the direction that trusted judges share.
 _TRUSTED_STRENGTH = 2.0
+# Answers of one judge count as sources if the trust in tables of all answers exceeds this and no pair of
+# them is dependent. On 300 items it does so for 99% of panels of four simulated judges whose answers are
+# independent, and for none whose second answer repeats half of the first ones; for 1 of 350 random panels of
+# three to six judges of LLMBar.
+_INDEPENDENT = 0.8
 # A judge gets its own weight if it agrees with another judge by this many standard errors more than chance.
 _CORROBORATED = 3.0
 # Trust in tables if there is no evidence for or against them. On small panels of judges that share a bias,
@@ -105,13 +111,17 @@ def solve_panel(data: FitData, panel: Panel) -> WeightedFit:
     votes = data.votes
     if votes is None or not np.asarray(data.moments.vote_counts).any():
         raise no_votes_error(data.moments)
-    structure = votes.structure or Structure(tuple(SourceInfo(name) for name in votes.source_names))
-    balance = data.given_balance
+    separate = Structure(tuple(SourceInfo(name) for name in votes.source_names))
+    structure, balance, notes = votes.structure or separate, data.given_balance, []
+    is_asked_for = panel.trusted is not None or panel.share_families
+    if structure.has_replicates and not is_asked_for and _are_answers_independent(data):
+        structure = separate
+        notes.append("answers count as sources: those of one judge agree no more often than other ones")
     judged = combine_replicates(replace(votes, structure=structure))
     counted = Moments.of(judged, sample_weight=data.weights) if structure.has_replicates else data.moments
     found = fit_mixture(counted, rows_of(judged, data.weights), balance)
     agreement = compare_replicates(replace(votes, structure=structure), data.weights)
-    is_swapped, notes = bool(agreement.n_swapped.any()), []
+    is_swapped = bool(agreement.n_swapped.any())
     if is_swapped:
         weights, note = _judge_weights(agreement, counted)
         support = support_of_accuracies(agreement, found.sources.accuracies)
@@ -150,6 +160,13 @@ def solve_panel(data: FitData, panel: Panel) -> WeightedFit:
 
 
 # ---------------------------------------------------------------------- weights of judges
+
+
+def _are_answers_independent(data: FitData) -> bool:
+    """Return whether tables of all answers explain how often any two of them agree."""
+    rows = None if data.votes is None else rows_of(data.votes, data.weights, data.counted)
+    found = fit_mixture(data.moments, rows, data.given_balance)
+    return found.trust.share > _INDEPENDENT and not found.dependence.n_pairs
 
 
 def _judge_weights(agreement: SelfAgreement, judged: Moments) -> tuple[Array, str]:

@@ -33,7 +33,7 @@ SOURCE_NAMES = frozenset({
     "source", "source_id", "worker", "worker_id", "workerid", "annotator", "annotator_id", "rater", "judge",
     "user", "user_id", "performer", "labeler",
 })  # fmt: skip
-LABEL_NAMES = frozenset({"label", "vote", "answer", "response", "annotation", "class"})
+LABEL_NAMES = frozenset({"label", "vote", "answer", "response", "annotation", "class", "verdict"})
 GOLD_NAMES = frozenset({
     "gold", "gold_label", "label", "y", "truth", "true_label", "ground_truth", "groundtruth", "target",
     "y_true",
@@ -74,13 +74,15 @@ def is_gold_name(name: object) -> bool:
     return str(name).strip().lower() in GOLD_NAMES
 
 
-def find_long_columns(names: Sequence[str], item: str | None = None) -> tuple[str, str, str] | None:
+def find_long_columns(
+    names: Sequence[str], item: str | None = None, source: str | None = None
+) -> tuple[str, str, str] | None:
     """Return the columns of items, sources and labels of a table with one row per vote, by their names.
 
     >>> find_long_columns(["task", "worker", "label"]), find_long_columns(["id", "links", "short"])
     (('task', 'worker', 'label'), None)
     """
-    found = find_roles(names, (ITEM_NAMES, SOURCE_NAMES, LABEL_NAMES))
+    found = find_roles(names, (ITEM_NAMES, SOURCE_NAMES, LABEL_NAMES), (None, source))
     if any(name is None for name in found):
         return None
     return str(found[0] if item is None else item), str(found[1]), str(found[2])

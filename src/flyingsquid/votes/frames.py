@@ -33,7 +33,7 @@ from flyingsquid.votes.conventions import (
     is_row_number,
 )
 from flyingsquid.votes.encode import Convention, encode, encode_values, in_column
-from flyingsquid.votes.structure import SOURCE_FIELDS, SourceInfo
+from flyingsquid.votes.structure import JUDGE_FIELDS, SOURCE_FIELDS, SourceInfo, read_calls
 
 # Rows that decide what a column holds.
 _FIRST_ROWS = 10_000
@@ -236,29 +236,24 @@ def read_long(
     return items, sources, labels
 
 
-def read_calls(
+def read_panel(
     frame: Any, item: str | None, label: str | None
 ) -> tuple[NDArray[Any], list[SourceInfo], NDArray[Any]]:
     """Return items, the source of each call, and labels of a table with one row per call of a judge."""
     table = _table(frame)
     names = [str(name) for name in table.columns]
     present = [name for name in SOURCE_FIELDS if name in names and name not in (item, label)]
-    if not {"judge", "model", "prompt"} & set(present):
+    if not set(JUDGE_FIELDS) & set(present):
         raise VotesError(
             "The table must have a column 'judge', or 'model' and 'prompt'; its columns are "
             f"{format_list(names)}."
         )
     items, _, labels = read_long(frame, item, present[0], label)
     columns = [table[:, names.index(name)].to_list() for name in present]
-    known: dict[tuple[Any, ...], SourceInfo] = {}
-    for row in zip(*columns, strict=True):
-        if row not in known:
-            values = dict(zip(present, row, strict=True))
-            texts = {
-                k: str(v) for k, v in values.items() if k in ("judge", "prompt", "model") and v is not None
-            }
-            known[row] = SourceInfo(**{**values, **{"prompt": None, "model": None}, "judge": "", **texts})
-    calls = [known[row] for row in zip(*columns, strict=True)]
+    rows = list(zip(*columns, strict=True))
+    distinct = list(dict.fromkeys(rows))
+    known = dict(zip(distinct, read_calls(present, distinct), strict=True))
+    calls = [known[row] for row in rows]
     answered: set[tuple[Any, str]] = set()
     for item_id, info in zip(items.tolist(), calls, strict=True):
         if (item_id, info.name) in answered:

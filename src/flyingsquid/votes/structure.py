@@ -81,6 +81,8 @@ class SourceInfo:
 
 
 SOURCE_FIELDS = tuple(field.name for field in fields(SourceInfo))
+JUDGE_FIELDS = ("judge", "model", "prompt")
+"""Fields that name the judge; one of them is enough."""
 
 
 def _read_level(name: str, value: Any) -> Level:
@@ -93,6 +95,30 @@ def _read_level(name: str, value: Any) -> Level:
     if isinstance(plain, str):
         return plain
     raise VotesError(f"`{name}` must be a str, an integer or None; got {format_value(value)}.")
+
+
+def read_calls(names: Sequence[str], calls: Sequence[tuple[Any, ...]]) -> tuple[SourceInfo, ...]:
+    """Return the sources of distinct calls, cells of a table for the fields ``names``; blank cells are None.
+
+    If a judge has several models, the model is a part of its name.
+
+    >>> for source in read_calls(["judge", "model", "order"], [("terse", "a", 0), ("terse", "b", "")]):
+    ...     print(source.name)
+    a/terse|0
+    b/terse
+    """
+    given = [
+        {name: value for name, value in zip(names, call, strict=True) if not is_null(value) and value != ""}
+        for call in calls
+    ]
+    models: dict[str, set[str]] = {}
+    for call in given:
+        call.update({name: str(plain_value(call[name])) for name in JUDGE_FIELDS if name in call})
+        models.setdefault(call.get("judge", ""), set()).add(call.get("model", ""))
+    for call in given:
+        if "judge" in call and len(models[call["judge"]]) > 1:
+            call["judge"] = "/".join(part for part in (call.get("model"), call["judge"]) if part)
+    return tuple(SourceInfo(**call) for call in given)
 
 
 # ---------------------------------------------------------------------- groups of sources
@@ -264,7 +290,7 @@ def _compile(layout: str) -> re.Pattern[str]:
         raise VotesError(f"`layout` must be a pattern such as '{{judge}}|{{order}}'; {error}.") from error
     names = [field for _, field in parts if field is not None]
     allowed = names and set(names) <= set(SOURCE_FIELDS) and len(set(names)) == len(names)
-    if not allowed or not set(names) & {"judge", "model", "prompt"}:
+    if not allowed or not set(names) & set(JUDGE_FIELDS):
         raise VotesError(
             "`layout` must contain {judge} or {model}, and may contain each of {order}, {repeat} and "
             f"{{prompt}} once; got {format_value(layout)}."

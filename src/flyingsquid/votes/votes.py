@@ -455,7 +455,7 @@ class Votes:
         if frames.is_frame(answers):
             if judges is not None or orders is not None:
                 raise VotesError("`judges` and `orders` must be None for a table, which has them as columns.")
-            items, calls, labels = frames.read_calls(answers, item, label)
+            items, calls, labels = frames.read_panel(answers, item, label)
             described = {info.name: info for info in calls}
             found = cls.from_long(
                 items,
