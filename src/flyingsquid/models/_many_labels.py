@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 from flyingsquid._values import format_count, format_list, format_value, option_error
 from flyingsquid.exceptions import IncompatibleError, OptionError, VotesError
 from flyingsquid.votes import Votes, as_votes, frames
-from flyingsquid.votes.arguments import read_gold, read_task_gold
+from flyingsquid.votes.arguments import join_labels, read_gold, read_task_gold
 from flyingsquid.votes.codes import Label, require_same
 from flyingsquid.votes.reading import located
 
@@ -60,7 +60,22 @@ def read_votes(data: Any, labels: tuple[Label, ...] | None) -> dict[Label, Votes
                 f"{format_value(first)} and {len(votes)} for {format_value(label)}. Use -1 for missing "
                 "votes."
             )
+        read[label] = _in_order_of(votes, read[first], f"The votes on {format_value(label)}")
     return read
+
+
+def _in_order_of(votes: Votes, first: Votes, what: str) -> Votes:
+    """Return votes with the items in the order of the first ones, if both have identifiers."""
+    if votes.items is None or first.items is None or votes.items.tolist() == first.items.tolist():
+        return votes
+    position = {key: at for at, key in enumerate(votes.items.tolist())}
+    ids = first.items.tolist()
+    if len(position) < len(ids) or not set(ids) <= set(position):
+        raise VotesError(
+            f"{what} must have the items of the votes on the first label; got other identifiers, such as "
+            f"{format_list([key for key in position if key not in set(ids)] or list(position), 2)}."
+        )
+    return votes[[position[key] for key in ids]]
 
 
 def _by_last_axis(data: Any, labels: tuple[Label, ...] | None) -> dict[Label, Any]:
@@ -96,8 +111,13 @@ def _read_one(data: Any, label: Label) -> Votes:
         )
 
 
-def read_truth(y: Any, labels: tuple[Label, ...], n_items: int, what: str) -> NDArray[Any]:
-    """Return gold labels, shape (n, C): 0, 1, or negative if unknown."""
+def read_truth(y: Any, by_label: Mapping[Label, Votes], what: str) -> NDArray[Any]:
+    """Return gold labels of the votes on each label, shape (n, C): 0, 1, or negative if unknown.
+
+    Series, and the rows of a pandas table, are joined by item identifier if the votes have some.
+    """
+    labels, votes = tuple(by_label), next(iter(by_label.values()))
+    n_items = len(votes)
     if isinstance(y, Mapping):
         unknown = [label for label in y if label not in labels]
         if unknown:
@@ -107,7 +127,8 @@ def read_truth(y: Any, labels: tuple[Label, ...], n_items: int, what: str) -> ND
         truth = np.full((n_items, len(labels)), -1)
         for at, label in enumerate(labels):
             if label in y:
-                truth[:, at] = read_gold(y[label], NO_YES, n_items, f"{what}[{label!r}]")
+                name = f"{what}[{label!r}]"
+                truth[:, at] = read_gold(join_labels(y[label], votes, votes, name), NO_YES, n_items, name)
         return truth
     if not frames.is_frame(y):
         return read_task_gold(y, NO_YES, (n_items, len(labels)), what)
@@ -117,4 +138,5 @@ def read_truth(y: Any, labels: tuple[Label, ...], n_items: int, what: str) -> ND
         raise VotesError(
             f"`{what}` must have one row for each of {format_count(n_items, 'item')}; got {len(table):,}."
         )
-    return np.asarray(table.matched_to(NO_YES, tuple(map(str, labels))).codes)
+    table = table.matched_to(NO_YES, tuple(map(str, labels)))
+    return np.asarray(_in_order_of(table, votes, f"`{what}`").codes)

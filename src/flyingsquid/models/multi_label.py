@@ -145,7 +145,8 @@ class MultiLabelModel(Estimator):
             remarks = self._fit(votes, gold, sample_weight)
         noted = [label for label in remarks if remarks[label]]
         if noted:
-            more = f" ({len(noted) - 1} more labels likewise: {format_list(noted[1:])})" if noted[1:] else ""
+            others = format_count(len(noted) - 1, "more label")
+            more = f" ({others} likewise: {format_list(noted[1:])})" if noted[1:] else ""
             first = f"label {noted[0]!r}: {remarks[noted[0]]}"
             warn_about_sources(f"{first}{more}", stacklevel=2)
         return self
@@ -155,7 +156,7 @@ class MultiLabelModel(Estimator):
         by_label = read_votes(votes, read_labels(self.labels))
         n_items = len(next(iter(by_label.values())))
         models = {label: self._unfitted(label, tuple(by_label)) for label in by_label}
-        truth = None if gold is None else read_truth(gold, tuple(by_label), n_items, "gold")
+        truth = None if gold is None else read_truth(gold, by_label, "gold")
         weights = None if sample_weight is None else read_weights(sample_weight, n_items)
         failures, remarks = {}, {}
         for at, (label, read) in enumerate(by_label.items()):
@@ -176,7 +177,8 @@ class MultiLabelModel(Estimator):
 
         ``votes`` must have the format and the labels of the votes that were passed to :meth:`fit`.
         """
-        return _probabilities(self.models_, votes)
+        models = self.models_  # once, because another thread may fit the model meanwhile
+        return _probabilities(models, read_votes(votes, tuple(models)))
 
     def predict(
         self, votes: Any, tie_break: TieBreak = "first", random_state: RandomState = None
@@ -239,8 +241,9 @@ class MultiLabelModel(Estimator):
         sample_weight : array of shape (n,), optional
         """
         models = self.models_  # once, because another thread may fit the model meanwhile
-        applies = _probabilities(models, votes)
-        truth = read_truth(y, tuple(models), len(applies), "y")
+        by_label = read_votes(votes, tuple(models))
+        applies = _probabilities(models, by_label)
+        truth = read_truth(y, by_label, "y")
         known = truth >= 0
         if not known.any():
             raise VotesError("`y` must have at least one gold label; got none.")
@@ -425,9 +428,8 @@ def _fit_quietly(model: Any, votes: Votes, gold: NDArray[Any] | None, weights: N
     return " ".join(captured)
 
 
-def _probabilities(models: Mapping[Label, Any], votes: Any) -> NDArray[np.float64]:
+def _probabilities(models: Mapping[Label, Any], read: Mapping[Label, Votes]) -> NDArray[np.float64]:
     """Return P(label applies | votes), shape (n, C)."""
-    read = read_votes(votes, tuple(models))
     return np.stack([_applies(model, read[label], label) for label, model in models.items()], axis=1)
 
 
