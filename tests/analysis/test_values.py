@@ -101,3 +101,42 @@ def test_results_print_a_summary_instead_of_their_fields():
         assert "array(" not in shown
         assert "value=" not in shown
     assert repr(found.verdict) == found.verdict.text
+
+
+def _crowd():
+    """Votes whose items are sorted as strings, and gold labels by item in another order."""
+    pd = pytest.importorskip("pandas")
+    sample = fs.datasets.simulate(60, [0.9, 0.8, 0.7, 0.7], random_state=0)
+    table = pd.DataFrame(sample.votes.codes, columns=list("abcd"), index=[f"q{i}" for i in range(60)])
+    long = table.stack().reset_index().set_axis(["task", "worker", "label"], axis=1)
+    votes = fs.Votes.from_long(long)
+    assert votes.items.tolist() != table.index.tolist()
+    return votes, pd.Series(sample.y, index=table.index)
+
+
+TAKING_GOLD = {
+    "summarize": lambda model, votes, y: fs.summarize(votes, y).to_dict()["precision"],
+    "findings": lambda model, votes, y: str(fs.analysis.findings(votes, y, model=model)),
+    "compare": lambda model, votes, y: str(fs.analysis.compare_with_majority(model, votes, y)),
+    "calibration": lambda model, votes, y: calibration(model, votes, y).observed.tolist(),
+    "contested": lambda model, votes, y: str(contested_items(model, votes, y)),
+    "buckets": lambda model, votes, y: str(fs.analysis.disagreement_buckets(votes, y)),
+    "label buckets": lambda model, votes, y: str(fs.analysis.label_buckets(y, votes[:, ["a"]])),
+    "dependence": lambda model, votes, y: fs.analysis.dependence_given_truth(votes, y).tolist(),
+    "leave one out": lambda model, votes, y: str(fs.analysis.leave_one_out(model, votes, y)),
+    "learning curve": lambda model, votes, y: str(learning_curve(model, votes, y, random_state=0)),
+    "report": lambda model, votes, y: fs.report(votes, y, model=model),
+}
+
+
+@pytest.mark.parametrize("result", TAKING_GOLD.values(), ids=TAKING_GOLD)
+def test_gold_labels_are_joined_by_item(result):
+    votes, gold = _crowd()
+    model = fs.LabelModel().fit(votes)
+    in_order = gold[votes.items].to_numpy()
+    expected = result(model, votes, in_order)
+    assert result(model, votes, gold) == expected
+    assert result(model, votes, gold.sample(frac=1, random_state=0)) == expected
+    if result is not TAKING_GOLD["label buckets"]:
+        assert result(model, votes, gold.to_dict()) == expected
+    assert result(model, votes, gold.to_numpy()) != expected  # the test can fail

@@ -263,3 +263,18 @@ def test_what_is_no_training_set_is_named(change, error, message):
         return
     with pytest.raises(error, match=message):
         fs.to_training_set(**arguments)
+
+
+def test_rows_in_another_order_than_the_items_are_refused():
+    pd = pytest.importorskip("pandas")
+    sample = fs.datasets.simulate(40, [0.9, 0.8, 0.7], random_state=0)
+    ids = [f"q{i}" for i in range(40)]
+    votes = pd.DataFrame(sample.votes.codes, index=ids)
+    X = pd.DataFrame({"x": sample.y}, index=ids)
+    labels = fs.LabelModel().fit(votes).predict_proba(votes, output="pandas")
+    for proba, others in ((labels, {}), (labels.to_numpy(), {"votes": votes})):
+        assert fs.to_training_set(X, proba, **others).X.equals(X)
+        with pytest.raises(IncompatibleError, match="order of the items"):
+            fs.to_training_set(X[::-1], proba, **others)
+    with pytest.raises(IncompatibleError, match="order of the items"):
+        fs.WeaklySupervisedClassifier(LogisticRegression()).fit(X[::-1], votes)

@@ -408,3 +408,22 @@ def test_whole_files_with_wrong_contents_are_refused(tmp_path):
         write_state(tmp_path / "odd.fsq", wrong)
         with pytest.raises(ModelFileError):
             fs.load(tmp_path / "odd.fsq")
+
+
+def test_items_of_labels_and_gold_labels_are_joined():
+    pd = pytest.importorskip("pandas")
+    draws = {name: fs.datasets.simulate(60, [0.9, 0.8, 0.7], random_state=at) for at, name in enumerate("ab")}
+    ids = [f"q{i}" for i in range(60)]
+    votes = {
+        name: pd.DataFrame(draw.votes.codes, columns=list("rst"), index=ids) for name, draw in draws.items()
+    }
+    y = pd.DataFrame({name: draw.y for name, draw in draws.items()}, index=ids)
+    mixed = y.sample(frac=1, random_state=0)
+    model = fs.MultiLabelModel(fs.MajorityVote()).fit(votes)
+    expected = model.score(votes, y)
+    assert model.score(votes, y.to_numpy()[::-1]) != expected
+    assert model.score(votes, mixed) == expected
+    assert model.score(votes, {name: mixed[name] for name in mixed}) == expected
+    assert model.score({"a": votes["a"], "b": votes["b"][::-1]}, mixed) == expected
+    with pytest.raises(fs.exceptions.VotesError, match="other identifiers"):
+        model.score(votes, y.set_axis([f"p{i}" for i in range(60)]))

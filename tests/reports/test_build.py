@@ -361,3 +361,17 @@ def test_sources_without_names_keep_their_numbers_in_every_chart():
     text = fs.report(sample.votes, sample.y)
     heat_map = re.search(r'<section id="agreement".*?</section>', text, re.DOTALL)[0]
     assert "1 = source 3" in heat_map
+
+
+@pytest.mark.parametrize("kind", ["table", "series"])
+def test_pandas_data_is_joined_by_item(kind):
+    pd = pytest.importorskip("pandas")
+    votes = fs.Votes.from_long(["a", "a", "b", "b", "b"], ["x", "y", "x", "y", "z"], [0, 1, 0, 1, 1])
+    texts = pd.Series({"b": "about b", "a": "about a"})
+    text = fs.report(votes, data=texts if kind == "series" else texts.to_frame("text"))
+    assert text.index("about a") > text.index("<bdi>a</bdi>")
+    for name in "ab":
+        item = text[text.index(f'<span class="id"><bdi>{name}</bdi>') :]
+        assert item.index(f"about {name}") < item.index("</details>")
+    by_number = fs.report([[0, 1], [1, 0]], data=pd.Series(["first", "second"], index=[7, 5]))
+    assert "first" in by_number

@@ -18,7 +18,7 @@ from flyingsquid.exceptions import OptionError, VotesError
 from flyingsquid.fits.diagnostics import names_in_groups
 from flyingsquid.moments import Moments
 from flyingsquid.votes import Votes
-from flyingsquid.votes.arguments import read_task_gold
+from flyingsquid.votes.arguments import join_labels, read_task_gold
 from flyingsquid.votes.codes import Label, read_columns
 from flyingsquid.votes.tallies import class_counts
 
@@ -151,6 +151,7 @@ def dependence_given_truth(
         raise OptionError("Exactly one of `y` and `posterior` must be given.")
     read = _check_size(read_votes(model, votes)[0])
     if posterior is None:
+        y = join_labels(y, votes, read)
         gold = read_task_gold(y, read.classes, (read.n_items, 1), "y")[:, 0]
         require_gold(gold)
         # Only classes that occur: there may be thousands of others.

@@ -16,6 +16,7 @@ from flyingsquid.analysis.items import Items, read_items
 from flyingsquid.exceptions import IncompatibleError, OptionError
 from flyingsquid.inference import vote_shares
 from flyingsquid.votes import Votes
+from flyingsquid.votes.arguments import join_labels
 from flyingsquid.votes.codes import Label
 from flyingsquid.votes.decisions import expected_credit, winners
 from flyingsquid.votes.tallies import item_votes
@@ -233,8 +234,8 @@ def label_buckets(*labels: Any) -> dict[tuple[Label | None, ...], NDArray[np.int
     Parameters
     ----------
     *labels : arrays of shape (n,), Series, lists, or Votes of one source
-        Gold labels, predictions or votes, in the order of the items. None, NaN and masked mean no label.
-        Other values stay as they are, also -1.
+        Gold labels, predictions or votes, in the order of the items. A Series is joined by item identifier if
+        the votes have some. None, NaN and masked mean no label. Other values stay as they are, also -1.
 
     Returns
     -------
@@ -253,7 +254,12 @@ def label_buckets(*labels: Any) -> dict[tuple[Label | None, ...], NDArray[np.int
     """
     if not labels:
         raise OptionError("`labels` must contain at least one array; got none.")
-    columns = [_plain_labels(values, at) for at, values in enumerate(labels)]
+    votes = next((each for each in labels if isinstance(each, Votes)), None)
+    columns = []
+    for at, values in enumerate(labels):
+        if votes is not None and not isinstance(values, Votes):
+            values = join_labels(values, votes, votes, f"labels[{at}]")  # noqa: PLW2901
+        columns.append(_plain_labels(values, at))
     lengths = {len(column) for column in columns}
     if len(lengths) > 1:
         raise IncompatibleError(

@@ -19,7 +19,7 @@ from flyingsquid.models.label_model import LabelModel
 from flyingsquid.models.majority_vote import MajorityVote
 from flyingsquid.solvers import get_solver
 from flyingsquid.votes import Votes
-from flyingsquid.votes.arguments import item_ids, join_by_item, read_task_gold
+from flyingsquid.votes.arguments import item_ids, join_by_item, join_labels, read_task_gold
 from flyingsquid.votes.decisions import expected_credit, winners
 from flyingsquid.votes.encode import as_column
 
@@ -99,6 +99,7 @@ def leave_one_out(
     """
     read = _read(model, votes, gold)
     gold = join_by_item(gold, item_ids(votes, read), read.n_items, "gold")
+    y = join_labels(y, votes, read)
     truth = None if y is None else read_task_gold(y, read.classes, (read.n_items, 1), "y")[:, 0]
     whole = model.predict_proba(read)
     m = read.n_sources
@@ -204,6 +205,7 @@ def learning_curve(
     repeats = read_integer("repeats", repeats, 1, _MOST_REPEATS)
     labeled = np.sort(rng.permutation(read.n_items)[:_MOST_LABELED])
     shown = read[labeled]
+    y = join_labels(y, votes, read)
     truth = None if y is None else read_task_gold(y, read.classes, (read.n_items, 1), "y")[:, 0][labeled]
     whole = winners(model.predict_proba(shown))
     shape = (len(chosen), repeats)

@@ -12,7 +12,7 @@ from flyingsquid._values import read_integer
 from flyingsquid.exceptions import OptionError, VotesError
 from flyingsquid.inference import vote_shares
 from flyingsquid.votes import Votes, as_votes
-from flyingsquid.votes.arguments import read_task_gold
+from flyingsquid.votes.arguments import join_labels, read_task_gold
 from flyingsquid.votes.decisions import winners
 
 Array = NDArray[np.float64]
@@ -75,6 +75,7 @@ def read_items(
     chosen = 0 if task is None else read_integer("task", task, 0, len(tasks) - 1)
     gold = None
     if y is not None:
+        y = join_labels(y, votes, read, name)
         gold = read_task_gold(y, read.classes, (read.n_items, len(tasks)), name)[:, chosen]
     part = read if len(tasks) == 1 else read.of_sources(tasks[chosen])
     shares = vote_shares(part.codes, part.n_classes)[:, 0]

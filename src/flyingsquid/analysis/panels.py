@@ -27,7 +27,7 @@ from flyingsquid.exceptions import OptionError, VotesError
 from flyingsquid.judges.planner import read_costs
 from flyingsquid.models import LabelModel
 from flyingsquid.votes import Structure, Votes
-from flyingsquid.votes.arguments import read_gold
+from flyingsquid.votes.arguments import join_labels, read_gold
 from flyingsquid.votes.codes import ABSTAIN, dense_codes
 from flyingsquid.votes.decisions import expected_credit
 
@@ -258,7 +258,8 @@ def _gold_accuracy(votes: Votes, structure: Structure, y: Any) -> list[Scalar]:
     n_judges, of = len(structure.judges), structure.judge_of
     if y is None:
         return [None] * n_judges
-    tally = GoldTally.of(votes, np.asarray(read_gold(y, votes.classes, votes.n_items, "y")))
+    gold = read_gold(join_labels(y, votes, votes), votes.classes, votes.n_items, "y")
+    tally = GoldTally.of(votes, np.asarray(gold))
     right, total = (np.bincount(of, each, n_judges) for each in (tally.correct, tally.cast.sum(axis=1)))
     return [float(r / t) if t else None for r, t in zip(right, total, strict=True)]
 

@@ -27,7 +27,7 @@ from flyingsquid.fits.summary import (
 )
 from flyingsquid.moments import Moments, VotesByClass
 from flyingsquid.votes import Votes
-from flyingsquid.votes.arguments import read_task_gold
+from flyingsquid.votes.arguments import join_labels, read_task_gold
 from flyingsquid.votes.codes import OneHot
 from flyingsquid.votes.tallies import SourceTally, item_votes, votes_on
 
@@ -85,7 +85,7 @@ def summarize(votes: Any, y: Any = None, *, model: Any = None) -> Table:
     read, tasks = read_votes(model, votes)
     tally, n = SourceTally.of_votes(read), read.n_items
     overlaps, conflicts = _count_by_task(read, tasks)
-    gold, n_gold = _gold_by_task(read, tasks, y)
+    gold, n_gold = _gold_by_task(read, tasks, join_labels(y, votes, read))
     columns: Columns = {
         "j": (list(range(read.n_sources)), ""),
         "name": (list(tally.source_names), ""),

@@ -360,3 +360,15 @@ def dependence_doubts(test: FitTest | None) -> list[str]:
         return []
     p = f"p = {test.p_value:.1g}" if test.p_value > 0 else "p < 1e-300"
     return [f"the sources are not independent given the truth ({p})"]
+
+
+def random_accuracies(votes: NDArray[Any], balance: Array) -> Array:
+    """Return the accuracy of random votes with the class frequencies of each source, shape (m,).
+
+    ``votes`` of shape (m, K) are counts; NaN for sources without votes.
+
+    >>> random_accuracies(np.array([[9, 1], [5, 5], [0, 0]]), np.array([0.8, 0.2])).round(2)
+    array([0.74, 0.5 ,  nan])
+    """
+    total = votes.sum(axis=1)
+    return np.divide(votes @ balance, total, out=np.full(len(votes), np.nan), where=total > 0)

@@ -15,7 +15,7 @@ from flyingsquid.estimation.intervals import FEWEST_SOURCES
 from flyingsquid.estimation.shares import NORMAL_95
 from flyingsquid.estimation.transition import LARGEST_ERROR, Transition
 from flyingsquid.fits.base import Fit
-from flyingsquid.fits.diagnostics import PERSISTENT, Diagnostics, format_names, names_in
+from flyingsquid.fits.diagnostics import PERSISTENT, Diagnostics, format_names, names_in, random_accuracies
 from flyingsquid.fits.weighted import balanced_accuracies
 from flyingsquid.moments import Moments
 from flyingsquid.votes import REASONS, Votes
@@ -94,18 +94,6 @@ def summarize_sources(
     if diagnostics.features is not None:
         footnotes += (diagnostics.features.sentence(),)
     return replace(table, footnotes=footnotes)
-
-
-def random_accuracies(votes: NDArray[Any], balance: Array) -> Array:
-    """Return the accuracy of random votes with the class frequencies of each source, shape (m,).
-
-    ``votes`` of shape (m, K) are counts; NaN for sources without votes.
-
-    >>> random_accuracies(np.array([[9, 1], [5, 5], [0, 0]]), np.array([0.8, 0.2])).round(2)
-    array([0.74, 0.5 ,  nan])
-    """
-    total = votes.sum(axis=1)
-    return np.divide(votes @ balance, total, out=np.full(len(votes), np.nan), where=total > 0)
 
 
 def without_unidentified(accuracies: Array, diagnostics: Diagnostics, names: Sequence[str]) -> Array:

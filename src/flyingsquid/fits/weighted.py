@@ -42,11 +42,11 @@ from flyingsquid.fits.diagnostics import (
     dependence_doubts,
     names_in,
     names_in_groups,
+    random_accuracies,
     recommend,
 )
 from flyingsquid.fits.explanation import Contribution, contributions_of
 from flyingsquid.fits.independent import draw_items, gain_on_drawn_items
-from flyingsquid.fits.summary import random_accuracies
 from flyingsquid.inference import Mixture, mixture_posterior
 from flyingsquid.inference.weighted import EVEN_VOTE, LEAST_PRIOR, TableTerm, hot_posterior
 from flyingsquid.moments import ConfusionTables, Moments, SequenceMoments

@@ -431,7 +431,7 @@ class VoteEstimator(VoteReader):
         """
         read, posterior = self._label(votes, features)
         n, n_tasks, _ = posterior.shape
-        y = join_labels(y, item_ids(votes, read, y), n, "y")
+        y = join_labels(y, votes, read)
         truth = read_task_gold(y, self.vote_schema_.classes, (n, n_tasks), "y").ravel()
         return mean_credit(posterior.reshape(n * n_tasks, -1), truth, sample_weight, n)
 

@@ -19,6 +19,7 @@ from flyingsquid.exceptions import IncompatibleError, OptionError, VotesError
 from flyingsquid.models._estimator import not_fitted
 from flyingsquid.models.label_model import LabelModel
 from flyingsquid.votes import as_votes
+from flyingsquid.votes.arguments import item_ids
 from flyingsquid.votes.tallies import has_votes
 
 
@@ -328,10 +329,12 @@ def to_training_set(
     n_rows = _count_rows(X)
     if n_rows != len(labels):
         raise IncompatibleError(f"`proba` must have one row per row of `X` ({n_rows}); got {len(labels)}.")
+    read = None if votes is None else as_votes(votes, check=False)
+    _require_order(X, _index_of(proba) if read is None else item_ids(votes, read))
     confidence = labels.max(axis=1)
     keep = confidence >= _read_confidence(min_confidence)
-    if drop_uncovered and votes is not None:
-        voted = has_votes(as_votes(votes, check=False).codes)
+    if drop_uncovered and read is not None:
+        voted = has_votes(read.codes)
         if len(voted) != len(labels):
             raise IncompatibleError(
                 f"`votes` must have one row per row of `proba` ({len(labels)}); got {len(voted)}."
@@ -352,6 +355,21 @@ def to_training_set(
             f"{names.shape}."
         )
     return TrainingSet(select_rows(X, rows), labels[rows], rows, names)
+
+
+def _require_order(X: Any, ids: list[Any] | None) -> None:
+    """Raise an error if the index of a pandas table has the identifiers of the items in another order."""
+    keys = _index_of(X)
+    if ids is None or keys is None or keys == ids or len(set(keys)) < len(keys) or set(keys) != set(ids):
+        return
+    raise IncompatibleError(
+        "`X` must have its rows in the order of the items of the votes; its index has them in another order. "
+        "Pass X.loc[votes.items]."
+    )
+
+
+def _index_of(table: Any) -> list[Any] | None:
+    return table.index.tolist() if hasattr(table, "index") and hasattr(table, "reindex") else None
 
 
 def select_rows(X: Any, rows: NDArray[np.intp]) -> Any:

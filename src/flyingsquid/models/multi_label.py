@@ -43,7 +43,7 @@ from flyingsquid.models.label_model import LabelModel
 from flyingsquid.models.majority_vote import MajorityVote
 from flyingsquid.moments.files import graph_from_meta
 from flyingsquid.votes import Votes, as_votes, frames
-from flyingsquid.votes.arguments import read_gold, read_task_gold, read_weights
+from flyingsquid.votes.arguments import join_labels, read_gold, read_task_gold, read_weights
 from flyingsquid.votes.codes import Label, require_same
 from flyingsquid.votes.decisions import TieBreak, as_label_array, decide
 from flyingsquid.votes.reading import located
@@ -147,7 +147,8 @@ class MultiLabelModel(Estimator):
             remarks = self._fit(votes, gold, sample_weight)
         noted = [label for label in remarks if remarks[label]]
         if noted:
-            more = f" ({len(noted) - 1} more labels likewise: {format_list(noted[1:])})" if noted[1:] else ""
+            others = format_count(len(noted) - 1, "more label")
+            more = f" ({others} likewise: {format_list(noted[1:])})" if noted[1:] else ""
             first = f"label {noted[0]!r}: {remarks[noted[0]]}"
             warn_about_sources(f"{first}{more}", stacklevel=2)
         return self
@@ -157,7 +158,7 @@ class MultiLabelModel(Estimator):
         by_label = read_votes(votes, read_labels(self.labels))
         n_items = len(next(iter(by_label.values())))
         models = {label: self._unfitted(label, tuple(by_label)) for label in by_label}
-        truth = None if gold is None else read_truth(gold, tuple(by_label), n_items, "gold")
+        truth = None if gold is None else read_truth(gold, by_label, "gold")
         weights = None if sample_weight is None else read_weights(sample_weight, n_items)
         failures, remarks = {}, {}
         for at, (label, read) in enumerate(by_label.items()):
@@ -178,7 +179,8 @@ class MultiLabelModel(Estimator):
 
         ``votes`` must have the format and the labels of the votes that were passed to :meth:`fit`.
         """
-        return _probabilities(self.models_, votes)
+        models = self.models_  # once, because another thread may fit the model meanwhile
+        return _probabilities(models, read_votes(votes, tuple(models)))
 
     def predict(
         self, votes: Any, tie_break: TieBreak = "first", random_state: RandomState = None
@@ -241,8 +243,9 @@ class MultiLabelModel(Estimator):
         sample_weight : array of shape (n,), optional
         """
         models = self.models_  # once, because another thread may fit the model meanwhile
-        applies = _probabilities(models, votes)
-        truth = read_truth(y, tuple(models), len(applies), "y")
+        by_label = read_votes(votes, tuple(models))
+        applies = _probabilities(models, by_label)
+        truth = read_truth(y, by_label, "y")
         both = np.stack([1 - applies, applies], axis=-1).reshape(-1, 2)
         return mean_credit(both, truth.ravel(), sample_weight, len(applies))
 
@@ -416,9 +419,8 @@ def _fit_quietly(model: Any, votes: Votes, gold: NDArray[Any] | None, weights: N
     return " ".join(captured)
 
 
-def _probabilities(models: Mapping[Label, Any], votes: Any) -> NDArray[np.float64]:
+def _probabilities(models: Mapping[Label, Any], read: Mapping[Label, Votes]) -> NDArray[np.float64]:
     """Return P(label applies | votes), shape (n, C)."""
-    read = read_votes(votes, tuple(models))
     return np.stack([_applies(model, read[label], label) for label, model in models.items()], axis=1)
 
 
@@ -525,7 +527,22 @@ def read_votes(data: Any, labels: tuple[Label, ...] | None) -> dict[Label, Votes
                 f"{format_value(first)} and {len(votes)} for {format_value(label)}. Use -1 for missing "
                 "votes."
             )
+        read[label] = _in_order_of(votes, read[first], f"The votes on {format_value(label)}")
     return read
+
+
+def _in_order_of(votes: Votes, first: Votes, what: str) -> Votes:
+    """Return votes with the items in the order of the first ones, if both have identifiers."""
+    if votes.items is None or first.items is None or votes.items.tolist() == first.items.tolist():
+        return votes
+    position = {key: at for at, key in enumerate(votes.items.tolist())}
+    ids = first.items.tolist()
+    if len(position) < len(ids) or not set(ids) <= set(position):
+        raise VotesError(
+            f"{what} must have the items of the votes on the first label; got other identifiers, such as "
+            f"{format_list([key for key in position if key not in set(ids)] or list(position), 2)}."
+        )
+    return votes[[position[key] for key in ids]]
 
 
 def _by_last_axis(data: Any, labels: tuple[Label, ...] | None) -> dict[Label, Any]:
@@ -561,8 +578,13 @@ def _read_one(data: Any, label: Label) -> Votes:
         )
 
 
-def read_truth(y: Any, labels: tuple[Label, ...], n_items: int, what: str) -> NDArray[Any]:
-    """Return gold labels, shape (n, C): 0, 1, or negative if unknown."""
+def read_truth(y: Any, by_label: Mapping[Label, Votes], what: str) -> NDArray[Any]:
+    """Return gold labels of the votes on each label, shape (n, C): 0, 1, or negative if unknown.
+
+    Series, and the rows of a pandas table, are joined by item identifier if the votes have some.
+    """
+    labels, votes = tuple(by_label), next(iter(by_label.values()))
+    n_items = len(votes)
     if isinstance(y, Mapping):
         unknown = [label for label in y if label not in labels]
         if unknown:
@@ -572,7 +594,8 @@ def read_truth(y: Any, labels: tuple[Label, ...], n_items: int, what: str) -> ND
         truth = np.full((n_items, len(labels)), -1)
         for at, label in enumerate(labels):
             if label in y:
-                truth[:, at] = read_gold(y[label], NO_YES, n_items, f"{what}[{label!r}]")
+                name = f"{what}[{label!r}]"
+                truth[:, at] = read_gold(join_labels(y[label], votes, votes, name), NO_YES, n_items, name)
         return truth
     if not frames.is_frame(y):
         return read_task_gold(y, NO_YES, (n_items, len(labels)), what)
@@ -582,4 +605,5 @@ def read_truth(y: Any, labels: tuple[Label, ...], n_items: int, what: str) -> ND
         raise VotesError(
             f"`{what}` must have one row for each of {format_count(n_items, 'item')}; got {len(table):,}."
         )
-    return np.asarray(table.matched_to(NO_YES, tuple(map(str, labels))).codes)
+    table = table.matched_to(NO_YES, tuple(map(str, labels)))
+    return np.asarray(_in_order_of(table, votes, f"`{what}`").codes)

@@ -46,7 +46,7 @@ from flyingsquid.moments.sequences import TABLES
 from flyingsquid.solvers import FitData, Solver
 from flyingsquid.solvers.data import join_gold
 from flyingsquid.votes import Votes, as_votes
-from flyingsquid.votes.arguments import read_gold, read_lengths
+from flyingsquid.votes.arguments import join_labels, read_gold, read_lengths
 from flyingsquid.votes.decisions import TieBreak, decide, expected_credit, is_tied, winners
 from flyingsquid.votes.grid import CountedRows
 
@@ -315,6 +315,7 @@ class SequenceLabelModel(FitAttributes["FittedSequences", SequenceMoments]):
             Gold labels; None, NaN and masked values are unknown, and so is -1 unless it is a class.
         """
         read, sequences = self._read_sequences(votes, lengths)
+        y = join_labels(y, votes, read)
         truth = read_gold(y, self.vote_schema_.classes, read.n_items, "y")
         known = truth >= 0
         if not known.any():

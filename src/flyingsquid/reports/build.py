@@ -60,8 +60,9 @@ def report(
         By default ``LabelModel()`` is fitted. If the fit fails, the page gives the reason and continues with
         the votes only.
     data : table or list with one entry per item, optional
-        The items themselves: pandas, polars, pyarrow, or a list of strings or mappings. For votes in long
-        form also a mapping from item identifiers. The page shows those of a few items.
+        The items themselves: pandas, polars, pyarrow, or a list of strings or mappings. For votes with item
+        identifiers also a mapping from these; pandas data whose index holds them is joined. The page shows
+        those of a few items.
     path : str or path, optional
         File to write. An existing file is replaced atomically.
     title : str, default="Votes and labels"

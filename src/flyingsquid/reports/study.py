@@ -6,6 +6,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
+import narwhals.stable.v1 as nw
 import numpy as np
 from numpy.typing import NDArray
 
@@ -20,7 +21,7 @@ from flyingsquid.exceptions import NotIdentifiableError, OptionError, VotesError
 from flyingsquid.models import LabelModel, MajorityVote
 from flyingsquid.reports.page import shorten
 from flyingsquid.votes import Votes
-from flyingsquid.votes.arguments import item_ids
+from flyingsquid.votes.arguments import item_ids, join_labels
 from flyingsquid.votes.features import Features
 from flyingsquid.votes.frames import rows_of
 
@@ -134,6 +135,7 @@ def make_study(
         model, failure = _fit(read_votes(None, votes)[0], features)
         features = None if failure else features
     read, tasks = read_votes(model, votes)
+    y = join_labels(y, votes, read)
     items = read_items(model, read, y, task=task, features=features)
     sources = tasks[task or 0]
     summary = summarize(read, y, model=model).to_dict()
@@ -183,6 +185,8 @@ class Records:
                     f"`data` must have an entry for every item; got none for {format_value(missing)}."
                 )
             return cls([data[key] for key in keys])
+        if nw.dependencies.is_pandas_dataframe(data) or nw.dependencies.is_pandas_series(data):
+            data = _in_item_order(data, votes)
         try:
             length = None if isinstance(data, (str, bytes, Mapping)) else len(data)
         except TypeError:  # also for an array without dimensions, which has the method
@@ -201,3 +205,12 @@ class Records:
         """Return the records at some positions: strings, mappings, or anything else."""
         found = rows_of(self.data, positions)
         return [self.data[int(i)] for i in positions] if found is None else found
+
+
+def _in_item_order(data: Any, votes: Votes) -> Any:
+    """Return a pandas table or the values of a Series, in the order of the items if its index holds them."""
+    keys = data.index.tolist()
+    ids = keys if votes.items is None else votes.items.tolist()
+    if keys != ids and len(set(keys)) == len(keys) and set(ids) <= set(keys):
+        data = data.loc[ids]
+    return data.tolist() if nw.dependencies.is_pandas_series(data) else data

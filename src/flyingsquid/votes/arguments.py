@@ -135,14 +135,16 @@ def join_by_item(values: Any, ids: Sequence[Any] | None, n_items: int, what: str
     return joined
 
 
-def join_labels(values: Any, ids: Sequence[Any] | None, n_items: int, what: str) -> Any:
-    """Return labels for a score by item, as :func:`join_by_item` does.
+def join_labels(y: Any, votes: Any, read: Votes, what: str = "y") -> Any:
+    """Return gold labels for a score in the order of the items, as :func:`join_by_item` does.
 
-    Without identifiers a Series is matched by position, as in scikit-learn.
+    ``read`` are the ``votes`` after reading. Without identifiers a Series is matched by position, as in
+    scikit-learn.
     """
-    if ids is None and nw.dependencies.is_pandas_series(values):
-        return values
-    return join_by_item(values, ids, n_items, what)
+    ids = item_ids(votes, read, y)
+    if ids is None and nw.dependencies.is_pandas_series(y):
+        return y
+    return join_by_item(y, ids, read.n_items, what)
 
 
 def read_keys(values: Any, what: str) -> dict[Any, Any] | None:
