@@ -12,7 +12,8 @@ from flyingsquid.moments import Moments
 
 Array = NDArray[np.float64]
 Mask = NDArray[np.bool_]
-_ROUNDS = 3
+# Rounds of moving what was clipped to other cells, and the largest sum that is rounding.
+_ROUNDS, _ROUNDING = 3, 1e-15
 # The weight of a vote is at most this many times the odds of its source's accuracy.
 _MOST_TIMES_ODDS = 2.0
 # A shift below this share of the source's votes is sampling noise.
@@ -51,7 +52,7 @@ class Separation:
 
     def n_groups(self, among: Mask) -> int:
         """Return the number of groups of the sources ``among``."""
-        return len(np.unique(self.groups[among]))
+        return len(set(self.groups[among].tolist()))
 
 
 @dataclass(frozen=True, slots=True)
@@ -319,6 +320,8 @@ def clip_and_restore(latent: Array, low: Array, high: Array, total: float) -> Ar
     cells = np.clip(latent, low, high)
     for _ in range(_ROUNDS):
         excess = total - cells.sum(axis=1)
+        if np.abs(excess).max(initial=0.0) < _ROUNDING:  # usual, unless something was clipped
+            break
         room = np.where(excess[:, None] > 0, cells < high, cells > low)
         free = room.sum(axis=1)
         step = np.divide(excess, free, out=np.zeros_like(excess), where=free > 0)

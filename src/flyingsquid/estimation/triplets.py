@@ -324,10 +324,12 @@ def fit_symmetric(
     _require_triplets(magnitudes, unidentified & separation.own, options.triplets, names)
     sizes = _complete(magnitudes.values, signed.coverage, separation.own)
     signs = _signs(sizes, identified, signed, pairs, flags, known)
-    # A source with an undetermined sign counts as not identified.
-    unidentified |= (signs == 0) & ~flags.silent
-    average = _complete(np.where(signs == 0, np.nan, sizes), signed.coverage, separation.own)
-    accuracies = np.where(signs == 0, average, signs * sizes)
+    accuracies, is_open = signs * sizes, signs == 0
+    if is_open.any():
+        # A source with an undetermined sign counts as not identified.
+        unidentified |= is_open & ~flags.silent
+        average = _complete(np.where(is_open, np.nan, sizes), signed.coverage, separation.own)
+        accuracies = np.where(is_open, average, accuracies)
     if alone:
         accuracies = _from_strength(accuracies, signed, balance, separation.own & ~flags.one_sided)
     return SymmetricFit(accuracies, unidentified, magnitudes.used, magnitudes.skipped)
@@ -418,8 +420,9 @@ def _complete(values: Array, coverage: Array, own: NDArray[np.bool_]) -> Array:
     """
     known = np.isfinite(values) & (coverage > 0)
     # Sampling noise can push an estimate beyond the bound of |E[λY]|.
-    sizes = np.where(known, np.minimum(np.nan_to_num(values), coverage), 0.0)
-    peers = known & own if (known & own).any() else known
+    sizes = np.where(known, np.minimum(values, coverage), 0.0)
+    peers = known & own
+    peers = peers if peers.any() else known
     # If no source could be estimated, all get accuracy 0.
     average = sizes[peers].sum() / coverage[peers].sum() if peers.any() else 0.0
     return np.where(known, sizes, average * coverage)
@@ -427,7 +430,7 @@ def _complete(values: Array, coverage: Array, own: NDArray[np.bool_]) -> Array:
 
 def _require_three(flags: SourceFlags, separation: Separation, names: tuple[str, ...]) -> None:
     voting = np.flatnonzero(~flags.silent)
-    different = len(np.unique(flags.copies[voting]))
+    different = len(set(flags.copies[voting].tolist()))
     if different < 3:
         shown = format_list([names[i] for i in voting], 5)
         alike = " (the others vote alike on every item)" if different < len(voting) else ""
