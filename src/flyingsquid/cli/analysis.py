@@ -1,4 +1,4 @@
-"""``flyingsquid analyze``, ``rate``, ``suggest`` and ``report``: what votes say about sources and items."""
+"""``flyingsquid analyze``, ``rate``, ``suggest`` and ``report``: statistics of votes, sources and labels."""
 
 from __future__ import annotations
 
