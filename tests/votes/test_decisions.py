@@ -168,3 +168,17 @@ def test_a_file_of_signed_votes_is_warned_about(tmp_path):
     np.savetxt(path, votes, fmt="%d", delimiter=",", header="a,b,c", comments="")
     with pytest.warns(fs.exceptions.VotesWarning, match="signed"):
         fs.MajorityVote().fit(path)
+
+
+@pytest.mark.parametrize("classes", [(0, 1), ("ham", "spam"), (False, True)])
+@pytest.mark.parametrize("missing", [fs.ABSTAIN, np.int64(-1), None, float("nan")])
+def test_missing_votes_are_found_by_comparison(classes, missing):
+    votes = fs.Votes(np.array([[0, -1, 1], [-1, -1, 0]], np.int8), classes)
+    np.testing.assert_array_equal(votes == missing, votes.codes < 0)
+    np.testing.assert_allclose((votes != missing).mean(axis=0), [0.5, 0, 1])
+
+
+def test_a_class_minus_one_is_not_a_missing_vote():
+    signed = fs.Votes.from_signed([[-1, 0], [1, -1]])
+    np.testing.assert_array_equal(signed == -1, [[True, False], [False, True]])
+    assert not (signed == "ham").any()
