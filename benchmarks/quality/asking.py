@@ -176,7 +176,8 @@ def page(halves: Mapping[str, Mapping[str, Any]]) -> str:
             "",
         ]
     draws = len(SMALL_ACCURACIES) * SMALL_DRAWS
-    parts += [_SMALL_HEAD.format(draws=draws, stop_at=STOP_AT), _small_table(small), ""]
+    if small:
+        parts += [_SMALL_HEAD.format(draws=draws, stop_at=STOP_AT), _small_table(small), ""]
     return "\n".join([*parts, _TAIL])
 
 
