@@ -268,3 +268,24 @@ def test_an_interval_is_promised_only_if_it_is_shown(end, promised):
     tally = SourceTally.of_votes(fs.Votes.from_classes([[0, 1], [1, 1]]))
     _, (note,) = accuracy_columns(tally, np.array([0.7, 0.7]), np.full((2, 2), end))
     assert ("interval" in note) == promised
+
+
+@pytest.mark.filterwarnings("ignore::flyingsquid.exceptions.SourceWarning")
+def test_chance_is_the_accuracy_of_random_votes():
+    """With nine items of ten in one class, random votes for it are often correct."""
+    n_useless = 0
+    for seed in range(8):
+        rng = np.random.default_rng(seed)
+        y = (rng.random(100) < 0.9).astype(int)
+        right = rng.random((100, 5)) < [0.8, 0.7, 0.6, 0.5, 0.3]
+        codes = np.where(right, y[:, None], (rng.random((100, 5)) < 0.8).astype(int))
+        model = fs.LabelModel().fit(fs.Votes.from_classes(codes, classes=(0, 1)))
+        table = model.summary().to_dict()
+        for name in model.diagnostics_.useless:
+            j = table["source"].index(name)
+            share = codes[:, j].mean()
+            by_chance = np.array([1 - share, share]) @ model.class_balance_
+            assert table["accuracy_low"][j] <= by_chance <= table["accuracy_high"][j]
+            assert f"not different from chance ({by_chance:.0%})" in table["note"][j]
+            n_useless += by_chance > 0.55
+    assert n_useless
