@@ -419,6 +419,7 @@ class VoteEstimator(VoteReader):
         known = truth >= 0
         if not known.any():
             raise VotesError("`y` must have at least one gold label; got none.")
+        sample_weight = join_labels(sample_weight, votes, read, "sample_weight")
         weights = np.ones(n) if sample_weight is None else read_weights(sample_weight, n)
         weights = np.repeat(weights, n_tasks)
         if not weights[known].sum() > 0:
