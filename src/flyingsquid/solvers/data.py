@@ -67,8 +67,9 @@ def read_fit_data(
             return _read_parts(chunks, graph, gold, features, keep_rows, options)
     stacked = graph.stacked_shape if isinstance(graph, DependencyGraph) else None
     read = as_votes(votes, classes, stacked)
-    sample_weight = join_labels(sample_weight, votes, read, "sample_weight")
-    weights = None if sample_weight is None else read_weights(sample_weight, len(read))
+    weights = None
+    if sample_weight is not None:
+        weights = read_weights(join_labels(sample_weight, votes, read, "sample_weight"), len(read))
     given = graph if isinstance(graph, DependencyGraph) else None
     counted = CountedRows.of(read.codes, len(read.classes), weights) if given is None else None
     data = FitData(
