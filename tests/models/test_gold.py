@@ -363,3 +363,15 @@ def test_other_names_of_features_have_a_hint(name):
     sample = fs.datasets.simulate(50, [0.9, 0.8, 0.7], random_state=0)
     with pytest.raises(TypeError, match="Use `features`"):
         fs.LabelModel().fit(sample.votes, **{name: np.ones((50, 2))})
+
+
+def test_weights_are_joined_by_item_in_fit_and_score():
+    pd = pytest.importorskip("pandas")
+    sample = fs.datasets.simulate(200, [0.9, 0.8, 0.7], random_state=0)
+    table = pd.DataFrame(sample.votes.codes, columns=list("abc"), index=[f"i{row}" for row in range(200)])
+    weight = pd.Series(np.arange(200) % 7, index=table.index)
+    mixed = weight.sample(frac=1, random_state=0)
+    models = [fs.LabelModel().fit(table, sample_weight=each) for each in (weight, mixed, weight.to_numpy())]
+    np.testing.assert_array_equal([model.accuracies_ for model in models], [models[0].accuracies_] * 3)
+    scores = [models[0].score(table, sample.y, sample_weight=each) for each in (weight, mixed)]
+    assert scores[0] == scores[1]

@@ -235,7 +235,7 @@ def test_multi_label_model_signature():
 
 
 READING = [
-    "format_", "long", "wide", "item", "no_item", "sources", "ignore", "classes", "abstain", "signed",
+    "format_", "long", "panel", "wide", "item", "no_item", "sources", "ignore", "classes", "abstain", "signed",
     "normalize", "duplicates", "header", "part", "max_decoded_bytes",
 ]  # fmt: skip
 OPTIONS = {

@@ -433,6 +433,7 @@ class VoteEstimator(VoteReader):
         n, n_tasks, _ = posterior.shape
         y = join_labels(y, votes, read)
         truth = read_task_gold(y, self.vote_schema_.classes, (n, n_tasks), "y").ravel()
+        sample_weight = join_labels(sample_weight, votes, read, "sample_weight")
         return mean_credit(posterior.reshape(n * n_tasks, -1), truth, sample_weight, n)
 
 

@@ -6,7 +6,6 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-import narwhals.stable.v1 as nw
 import numpy as np
 from numpy.typing import NDArray
 
@@ -185,8 +184,8 @@ class Records:
                     f"`data` must have an entry for every item; got none for {format_value(missing)}."
                 )
             return cls([data[key] for key in keys])
-        if nw.dependencies.is_pandas_dataframe(data) or nw.dependencies.is_pandas_series(data):
-            data = _in_item_order(data, votes)
+        if hasattr(data, "reindex") and votes.items is not None:
+            data = _in_item_order(data, votes.items.tolist())
         try:
             length = None if isinstance(data, (str, bytes, Mapping)) else len(data)
         except TypeError:  # also for an array without dimensions, which has the method
@@ -207,10 +206,8 @@ class Records:
         return [self.data[int(i)] for i in positions] if found is None else found
 
 
-def _in_item_order(data: Any, votes: Votes) -> Any:
-    """Return a pandas table or the values of a Series, in the order of the items if its index holds them."""
+def _in_item_order(data: Any, ids: list[Any]) -> Any:
+    """Return a pandas table or Series in the order of the items, if its index holds their identifiers."""
     keys = data.index.tolist()
-    ids = keys if votes.items is None else votes.items.tolist()
-    if keys != ids and len(set(keys)) == len(keys) and set(ids) <= set(keys):
-        data = data.loc[ids]
-    return data.tolist() if nw.dependencies.is_pandas_series(data) else data
+    stays = keys == ids or len(set(keys)) < len(keys) or not set(ids) <= set(keys)
+    return data if stays else data.loc[ids]

@@ -136,11 +136,13 @@ def join_by_item(values: Any, ids: Sequence[Any] | None, n_items: int, what: str
 
 
 def join_labels(y: Any, votes: Any, read: Votes, what: str = "y") -> Any:
-    """Return gold labels for a score in the order of the items, as :func:`join_by_item` does.
+    """Return gold labels or weights in the order of the items, as :func:`join_by_item` does.
 
     ``read`` are the ``votes`` after reading. Without identifiers a Series is matched by position, as in
     scikit-learn.
     """
+    if y is None:
+        return None
     ids = item_ids(votes, read, y)
     if ids is None and nw.dependencies.is_pandas_series(y):
         return y

@@ -61,12 +61,11 @@ def is_row_number(name: str, names: Sequence[str], item: str | bool | None) -> b
     """
     is_first = name == names[0]
     return (
-        isinstance(item, str) and name != item and _is_index_name(name) and (is_first or bool(name.strip()))
+        isinstance(item, str)
+        and name != item
+        and name.strip().lower() in _INDEX_NAMES
+        and (is_first or bool(name.strip()))
     )
-
-
-def _is_index_name(name: str) -> bool:
-    return name.strip().lower() in _INDEX_NAMES
 
 
 def is_gold_name(name: object) -> bool:
@@ -116,9 +115,14 @@ def find_item_column(
     """
     candidates = set(candidates)  # there may be a hundred thousand
     free = candidates - set(sources)
-    named = [n for n in names if n in free and is_item_name(n) and (n.strip() or n == names[0])]
-    if named:
-        return min(named, key=_is_index_name), "name"  # the first one, but an unnamed index last
+    index: str | None = None  # used only if no other column identifies the items
+    for name in names:
+        if name in free and is_item_name(name) and (name.strip() or name == names[0]):
+            if name.strip().lower() not in _INDEX_NAMES:
+                return name, "name"
+            index = name if index is None else index
+    if index is not None:
+        return index, "name"
     if first is None or len(names) < 2 or names[0] not in free or len(first[0]) < _MIN_ROWS:
         return None, "values"
     values = set(first[0])
