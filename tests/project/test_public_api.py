@@ -235,8 +235,8 @@ def test_multi_label_model_signature():
 
 
 READING = [
-    "format_", "long", "wide", "item", "no_item", "sources", "ignore", "classes", "abstain", "signed",
-    "normalize", "duplicates", "header", "part", "max_decoded_bytes",
+    "format_", "long", "panel", "wide", "item", "no_item", "sources", "ignore", "classes", "abstain",
+    "signed", "normalize", "duplicates", "header", "part", "max_decoded_bytes",
 ]  # fmt: skip
 OPTIONS = {
     "stream": [
