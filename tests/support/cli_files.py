@@ -77,6 +77,13 @@ def make_samples(folder: Path) -> Path:
         for i, row in enumerate(np.repeat(codes, 2, axis=1))
     ]
     write_csv(folder / "panel.csv", ["id", *(f"{name}|{order}" for name in NAMES for order in (0, 1))], panel)
+    calls = [
+        [row[0], name, turn, row[1 + 2 * j + turn]]
+        for row in panel
+        for j, name in enumerate(NAMES)
+        for turn in (0, 1)
+    ]
+    write_csv(folder / "calls.csv", ["pair", "rater", "turn", "verdict"], calls)
     np.save(folder / "embeddings.npy", np.random.default_rng(0).normal(truth[:, None], 1, (len(truth), 4)))
     np.save(folder / "signed.npy", np.where(codes < 0, 0, 2 * codes - 1).astype(np.int8))
     lines = [

@@ -57,7 +57,7 @@ def analyze(votes: str, as_json: bool, pairs: int, **options: Any) -> None:
       flyingsquid analyze judged.csv --gold truth
       flyingsquid analyze crowd.csv --long task,worker,answer --json
       flyingsquid analyze panel.csv --layout '{judge}|{order}'
-      flyingsquid analyze calls.csv --long pair,judge,verdict --panel judge=judge,order=shown_first
+      flyingsquid analyze calls.csv --long pair,rater,verdict --panel order=turn
     """
     from flyingsquid.cli.inputs import fit_or_explain, read_inputs
 

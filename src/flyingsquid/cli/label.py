@@ -108,7 +108,7 @@ def label(votes: str, output: str, **options: Any) -> None:
       flyingsquid label crowd.csv -o labels.jsonl --long task,worker,answer
       flyingsquid label judged.csv -o labels.csv --gold truth
       flyingsquid label panel.csv -o labels.csv --layout '{judge}|{order}'
-      flyingsquid label calls.csv -o labels.csv --long pair,model,verdict --panel model=model,order=first
+      flyingsquid label calls.csv -o labels.csv --long pair,rater,verdict --panel order=turn
       flyingsquid label signed.npy -o labels.parquet --signed
       flyingsquid label frames.csv -o labels.csv --graph chain:6
       flyingsquid label votes.csv -o labels.csv --features embeddings.npy
