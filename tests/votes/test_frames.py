@@ -143,3 +143,12 @@ def test_a_table_of_calls_names_the_method_that_reads_it():
     table = pd.DataFrame({"id": [0, 0], "judge": ["x", "x"], "order": ["ab", "ba"], "label": [0, 1]})
     with pytest.raises(VotesError, match="from_panel"):
         fs.LabelModel().fit(table)
+
+
+@pytest.mark.parametrize("name", ["label", "Labels", "class", "true_labels"])
+def test_columns_with_usual_names_of_gold_labels_are_not_votes(name):
+    pd = pytest.importorskip("pandas")
+    table = pd.DataFrame({"a": [0, 1, 1], "b": [0, 1, 0], name: [0, 1, 1]})
+    with pytest.raises(VotesError, match="gold labels"):
+        fs.LabelModel().fit(table)
+    assert fs.Votes.from_frame(table, columns=["a", "b", name]).n_sources == 3

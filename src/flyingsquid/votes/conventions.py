@@ -35,8 +35,8 @@ SOURCE_NAMES = frozenset({
 })  # fmt: skip
 LABEL_NAMES = frozenset({"label", "vote", "answer", "response", "annotation", "class", "verdict"})
 GOLD_NAMES = frozenset({
-    "gold", "gold_label", "label", "y", "truth", "true_label", "ground_truth", "groundtruth", "target",
-    "y_true",
+    "gold", "gold_label", "gold_labels", "label", "labels", "class", "y", "truth", "true_label",
+    "true_labels", "ground_truth", "groundtruth", "target", "y_true",
 })  # fmt: skip
 
 # A column with more distinct values than this, on most of its rows, is free text rather than votes.
