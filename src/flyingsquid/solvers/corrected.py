@@ -36,9 +36,9 @@ _RARELY, _MOST_NAMED = 0.2, 3
 # Gold labels contradict the votes if labels of the votes alone agree with them less than the probabilities
 # imply, by this much and so many standard errors, and less than so many standard errors above chance:
 # - if few are compared, far below chance; fewer than the first number are not compared at all;
-# - if classes may be exchanged, below chance: votes tell the classes apart, but not as these labels;
-# - if items may be in another order, so that votes tell nothing, near chance. This takes so many sources,
-#   because three that share their errors agree like three accurate ones.
+# - if classes may be exchanged, below chance: votes separate the classes, but not as these labels;
+# - if items may be in another order, so that votes are unrelated to them, near chance. This takes so many
+#   sources, because three that share their errors agree like three accurate ones.
 _FEWEST_COMPARED, _MANY_COMPARED, _MANY_SOURCES = 20, 50, 4
 _FAR_BELOW, _BELOW, _NEAR, _SHORTFALL = -3.0, -1.0, 1.0, (0.15, 3.0)
 
