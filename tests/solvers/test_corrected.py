@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import warnings
+
 import numpy as np
 import pytest
 
@@ -95,3 +97,46 @@ def test_classes_with_gold_labels_that_are_hardly_labeled_are_reported():
     gold[:10], gold[-60:] = 1, 0
     with pytest.warns(fs.exceptions.SourceWarning, match="rank items by `predict_proba`"):
         fs.LabelModel().fit(votes, gold=gold)
+
+
+def gold_of(n_sources: int, how: str, n_gold: int = 100) -> tuple[np.ndarray, np.ndarray]:
+    """Return votes of sources, and gold labels that are correct, exchanged, in another order or unrelated."""
+    rng = np.random.default_rng(3)
+    y = rng.integers(0, 2, 1_000)
+    # Sources that share errors agree with each other, but not with the truth.
+    target = rng.integers(0, 2, 1_000) if how == "unrelated" else y
+    votes = np.where(rng.random((1_000, n_sources)) < 0.85, target[:, None], 1 - target[:, None])
+    known = {"exchanged": 1 - y, "another order": np.roll(y, 1)}.get(how, y)
+    gold = np.full(1_000, -1)
+    gold[:n_gold] = known[:n_gold]
+    return votes.astype(np.int8), gold
+
+
+@pytest.mark.parametrize(
+    ("n_sources", "how", "n_gold", "is_reported"),
+    [
+        (5, "correct", 100, False),
+        (5, "exchanged", 100, True),
+        (3, "exchanged", 100, True),
+        (5, "exchanged", 25, True),
+        (5, "another order", 100, True),
+        (5, "another order", 25, False),
+        (3, "unrelated", 100, False),
+    ],
+)
+def test_gold_labels_that_contradict_the_votes_are_reported(n_sources, how, n_gold, is_reported):
+    votes, gold = gold_of(n_sources, how, n_gold)
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        concerns = fs.LabelModel().fit(votes, gold=gold).fit_.concerns
+    assert any("by chance" in each for each in concerns) is is_reported
+
+
+def test_a_source_that_gold_labels_confirm_shows_that_items_are_in_order():
+    """Four of five sources share errors, so that the labels are right by chance; the fifth is accurate."""
+    votes, gold = gold_of(5, "unrelated")
+    votes[:100, 4] = np.where(np.arange(100) % 8 > 0, gold[:100], 1 - gold[:100])
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        concerns = fs.LabelModel().fit(votes, gold=gold).fit_.concerns
+    assert not any("by chance" in each for each in concerns)

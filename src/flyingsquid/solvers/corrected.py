@@ -6,11 +6,11 @@ from dataclasses import replace
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy.special import expit
+from scipy.special import entr, expit
 
 from flyingsquid._values import format_value
 from flyingsquid.estimation.factors import Factors, direction_by_gold, fit_factors
-from flyingsquid.estimation.gold_regression import FEWEST_LABELS, fit_correction
+from flyingsquid.estimation.gold_regression import FEWEST_LABELS, GoldEffect, fit_correction
 from flyingsquid.estimation.mixture import gain_over_majority
 from flyingsquid.estimation.shares import NORMAL_95, looks_random
 from flyingsquid.estimation.source_estimates import SourceErrors, estimate_by_gold
@@ -33,14 +33,14 @@ from flyingsquid.votes.codes import OneHot
 # A class is reported if it gets fewer labels than this part of their expected number; at most this many are
 # named.
 _RARELY, _MOST_NAMED = 0.2, 3
-# Gold labels contradict the votes if labels of the votes alone agree with them less than this many standard
-# errors above chance, and less than the probabilities imply, by this much and by this many standard errors.
-# Fewer than the first number are not compared, and fewer than the second must be this far below chance. With
-# 50 to 300 gold labels of the design half, this reports 95 to 100% of exchanged classes (spouse: fewer) and
-# most permuted gold labels. Correct ones are reported on breast_cancer (84%), crowd_trec and spouse (at most
-# 10%), whose votes are hardly above chance.
-_FEWEST_COMPARED, _MANY_COMPARED = 20, 50
-_ABOVE_CHANCE, _BELOW_CHANCE, _SHORTFALL = 1.0, -3.0, (0.15, 3.0)
+# Gold labels contradict the votes if labels of the votes alone agree with them less than the probabilities
+# imply, by this much and by this many standard errors, and less than this many standard errors above chance:
+# - if few are compared, far below chance; fewer than the first number are not compared at all;
+# - if classes may be exchanged, below chance: votes separate the classes, but not as these labels;
+# - if items may be in another order, so that votes are unrelated to them, near chance. This takes at
+#   least this many sources, because three that share their errors agree like three accurate ones.
+_FEWEST_COMPARED, _MANY_COMPARED, _MANY_SOURCES = 20, 50, 4
+_FAR_BELOW, _BELOW, _NEAR, _SHORTFALL = -3.0, -1.0, 1.0, (0.15, 3.0)
 
 
 def solve_corrected(data: FitData, name: str, plain: WeightedFit | None = None) -> WeightedFit:
@@ -64,7 +64,7 @@ def solve_corrected(data: FitData, name: str, plain: WeightedFit | None = None) 
     doubts = _gold_classes_concern(truth, data)
     # Votes on items that were chosen because they are difficult may be wrong.
     if by_gold.effect.is_representative:
-        doubts += _contradiction_concern(own, truth)
+        doubts += _contradiction_concern(own, truth, by_gold.effect, data.moments.n_sources)
     corrected = replace(
         CorrectedFit.of(plain, by_gold),
         reason=f"{plain.reason}; {by_gold.effect.sentence()}",
@@ -115,7 +115,9 @@ def _gold_classes_concern(truth: NDArray[np.intp], data: FitData) -> tuple[str, 
     return (f"All {len(truth):,} gold labels have the class {label}; they should be a random sample.",)
 
 
-def _contradiction_concern(own: Array, truth: NDArray[np.intp]) -> tuple[str, ...]:
+def _contradiction_concern(
+    own: Array, truth: NDArray[np.intp], effect: GoldEffect, n_sources: int
+) -> tuple[str, ...]:
     """Return a sentence if labels of the votes alone, (g, K), agree with the gold labels (g,) only by chance.
 
     Gold labels in another order, of other items or with exchanged classes look like this.
@@ -129,9 +131,13 @@ def _contradiction_concern(own: Array, truth: NDArray[np.intp]) -> tuple[str, ..
     shares = (np.bincount(each, minlength=own.shape[1]) / n for each in (labels, gold))
     chance = float(np.dot(*shares))
     margin, errors = _SHORTFALL
-    above = _ABOVE_CHANCE if n >= _MANY_COMPARED else _BELOW_CHANCE
+    limit = _FAR_BELOW
+    if n >= _MANY_COMPARED:
+        by_class = np.bincount(truth) / len(truth)
+        is_related = effect.log_loss.value < float(entr(by_class).sum())
+        limit = _BELOW if is_related else _NEAR if n_sources >= _MANY_SOURCES else _FAR_BELOW
     if (
-        agreement - chance > above * np.sqrt(chance * (1 - chance) / n)
+        agreement - chance > limit * np.sqrt(chance * (1 - chance) / n)
         or expected - agreement < margin
         or expected - agreement < errors * np.sqrt(expected * (1 - expected) / n)
     ):
