@@ -17,7 +17,7 @@ from numpy.typing import NDArray
 from scipy.special import chdtrc, log_ndtr, ndtr
 
 from flyingsquid.estimation.dependence import MOST_SOURCES, Dependence
-from flyingsquid.estimation.tied_em import SOURCE_VOTES, Tables
+from flyingsquid.estimation.tied_em import Tables
 from flyingsquid.estimation.weighted import VoteWeights
 from flyingsquid.moments import Moments, PairAgreement
 
@@ -123,7 +123,7 @@ def trust_in_tables(
     if n_voting_pairs == n_pairs and (cast[voting] >= 1).all():
         against = abstained
     if n_tested:
-        residuals = _residuals(pairs, tested, tables, met)
+        residuals = _residuals(pairs, tested, tables, met, n_tested)
         against = _evidence_against(residuals)
         found = Trust(0.0, residuals.mean, n_tested)
     if against is None:  # nothing could be tested, as with three sources that always vote
@@ -158,8 +158,8 @@ class _Residuals:
         Mean residual correlation, and its standard error.
     misfit : float
         Mean squared residual of a pair, in standard errors.
-    degrees : float
-        Number of pairs, less the extent to which the accuracies of the sources were estimated from them.
+    degrees : int
+        Number of pairs beyond the number of sources.
     precision : float
         One over the squared standard error of the residual correlation of a pair.
     scale : float in [0, 1]
@@ -169,35 +169,24 @@ class _Residuals:
     mean: float
     error: float
     misfit: float
-    degrees: float
+    degrees: int
     precision: float
     scale: float
 
 
 def _residuals(
-    pairs: PairAgreement, tested: NDArray[np.bool_], tables: Tables, met: SumsOfPairs
+    pairs: PairAgreement, tested: NDArray[np.bool_], tables: Tables, met: SumsOfPairs, degrees: int
 ) -> _Residuals:
     first, second, overlap = pairs.first[tested], pairs.second[tested], pairs.overlap[tested]
-    m, n_classes, _ = tables.tables.shape
     n_met, predicted, variance = np.full((3, len(first)), 1e-300)
-    slopes = np.zeros((2, len(first)))  # of the agreement by the accuracy of either source
-    for k, n_shared in enumerate(met(first, second)):
-        of_class, right = tables.tables[:, k], tables.tables[:, k, k]
-        rate = (of_class @ of_class.T)[first, second]
+    for n_shared, of_class in zip(met(first, second), tables.tables.transpose(1, 2, 0), strict=True):
+        rate = (of_class.T @ of_class)[first, second]
         n_met += n_shared
         predicted += n_shared * rate
         variance += n_shared * rate * (1 - rate)
-        slopes += n_shared * (n_classes * right[np.array([second, first])] - 1) / (n_classes - 1)
     # Relative to the items of `met`, which may be a sample of all.
-    predicted, variance, slopes = (each * (overlap / n_met) for each in (predicted, variance, slopes))
+    predicted, variance = predicted * overlap / n_met, variance * overlap / n_met
     residual, spread = pairs.agreement[tested] - predicted, np.maximum(variance, 0.25)
-    # Pseudo-votes determine accuracies to the extent that the pairs do not.
-    information = sum(
-        np.bincount(at, slope**2 / spread, m) for at, slope in zip((first, second), slopes, strict=True)
-    )
-    right = np.einsum("ikk,k->i", tables.tables, tables.balance)
-    estimated = information / (information + SOURCE_VOTES / (right * (1 - right)))
-    degrees = len(first) - float(estimated.sum())
     # The largest possible additional agreement.
     spare = np.maximum(overlap - predicted, 0.05 * overlap)
     chance = pairs.chance[tested] * overlap
@@ -216,7 +205,7 @@ def _residuals(
 def _evidence_against(found: _Residuals) -> float:
     """Return the log Bayes factor of "tables are wrong" against "negligible misfit".
 
-    Tables are wrong on average over pairs, for single pairs, or for both, which are equally likely.
+    Tables are wrong on average over pairs or for single pairs, and with a probability of one half for both.
     """
     mean, error, wrong, negligible = found.mean, found.error, found.scale * _WRONG, found.scale * _NEGLIGIBLE
     # Shared errors make pairs agree more, so their mean correlation is positive: half a normal.
@@ -224,7 +213,8 @@ def _evidence_against(found: _Residuals) -> float:
     by_mean = positive + _log_ratio(mean**2, wrong**2 + error**2, negligible**2 + error**2, 1)
     of_wrong, of_negligible = (1 + found.precision * size**2 for size in (wrong, negligible))
     by_pairs = _log_ratio(found.misfit, of_wrong, of_negligible, found.degrees)
-    return float(np.logaddexp.reduce([by_mean, by_pairs, by_mean + by_pairs]) - np.log(3))
+    both = by_mean + by_pairs + np.log(2)
+    return float(np.logaddexp.reduce([by_mean, by_pairs, both]) - np.log(4))
 
 
 def evidence_against_abstention(moments: Moments, weights: VoteWeights) -> Callable[[Tables], float] | None:
@@ -257,7 +247,7 @@ def evidence_against_abstention(moments: Moments, weights: VoteWeights) -> Calla
     return evidence
 
 
-def _log_ratio(mean_square: float, wrong: float, negligible: float, n: float) -> float:
+def _log_ratio(mean_square: float, wrong: float, negligible: float, n: int) -> float:
     """Return the log density of n values under the normal with variance ``wrong``, minus ``negligible``."""
     by_wrong, by_negligible = (-0.5 * n * (np.log(v) + mean_square / v) for v in (wrong, negligible))
     return float(by_wrong - by_negligible)
