@@ -358,7 +358,7 @@ def test_reach_is_what_wrong_labels_and_plausible_labels_allow(n_classes):
         away = (0.1 + 0.3 * given.suspect[i]) * given.doubt[i]
         below = 0.05 + max(toward, given.accuracies[i] - given.lowest[i] + away)
         above = 0.05 + max(-toward, given.highest[i] - given.accuracies[i] + away)
-        np.testing.assert_allclose(found[i], (1 - given.trust[i] ** 1.5) * np.array([below, above]))
+        np.testing.assert_allclose(found[i], (1 - given.trust[i]) * np.array([below, above]))
 
 
 def test_contradiction_reaches_to_the_other_side_of_chance_and_three_sources_to_chance():
@@ -401,7 +401,7 @@ def test_balance_intervals_widen_with_doubt_and_one_sided_votes():
     balance, errors = np.array([0.3, 0.7]), np.array([0.01, 0.01])
     z = stats.norm.ppf(0.975)
     for doubt, trust, one_sided in ((0.0, 0.0, 0.0), (0.1, 0.0, 0.5), (0.1, 0.5, 1.0), (0.1, 1.0, 0.0)):
-        reach = (1 - trust**1.5) * (0.05 + 0.9 * (1 + one_sided) * doubt)
+        reach = (1 - trust) * (0.05 + 0.9 * (1 + one_sided) * doubt)
         total = np.hypot(z * 0.01, reach)
         found = balance_intervals(balance, errors, doubt=doubt, trust=trust, one_sided=one_sided)
         np.testing.assert_allclose(found, balance[:, None] + total * np.array([-1, 1]))

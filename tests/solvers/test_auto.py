@@ -625,8 +625,8 @@ class TestWhatWasBroken:
         every = fs.LabelModel().fit(votes)
         monkeypatch.setattr("flyingsquid.estimation.tied_em._MOST_VOTES", 10_000)
         sample = fs.LabelModel().fit(votes)
-        assert every.fit_.mixture.trust == 1
-        assert sample.fit_.mixture.trust == 1
+        assert every.fit_.mixture.trust > 0.95
+        assert sample.fit_.mixture.trust > 0.8
         np.testing.assert_allclose(sample.accuracies_, every.accuracies_, atol=0.03)
 
     def test_many_workers_fit_into_memory(self):

@@ -37,9 +37,6 @@ class Widening:
         Constant part of the reach to both sides.
     away, suspect_away : float
         Reach to both sides as a multiple of the doubt, for all sources, and in addition for suspicious ones.
-    power : float
-        Exponent of the trust in the tables. It is above 1, because tables with a trust of one half are wrong
-        more than half of the time.
     contradiction : float
         If two groups of sources contradict each other, accuracies may be on the other side of chance by this
         multiple less 1.
@@ -50,7 +47,6 @@ class Widening:
     least: float = 0.05
     away: float = 0.1
     suspect_away: float = 0.3
-    power: float = 1.5
     contradiction: float = 1.2
 
 
@@ -125,7 +121,7 @@ def accuracy_reach(evidence: AccuracyEvidence, widening: Widening = DEFAULT) -> 
     below = np.maximum(towards_chance, found.accuracies - found.lowest + away)
     above = np.maximum(-towards_chance, found.highest - found.accuracies + away)
     reach = widening.least + np.stack([below, above], axis=1)
-    return np.asarray((1 - found.trust[:, None] ** widening.power) * reach)
+    return np.asarray((1 - found.trust[:, None]) * reach)
 
 
 def intervals_around(estimates: Array, errors: Array, reach: Array | None = None) -> Array:
@@ -189,5 +185,5 @@ def balance_intervals(
         Share of the votes that come from one-sided sources. Their numbers of votes do not reflect the class
         balance.
     """
-    reach = (1 - trust**DEFAULT.power) * (_LEAST_BALANCE + _DOUBT_OF_BALANCE * (1 + one_sided) * doubt)
+    reach = (1 - trust) * (_LEAST_BALANCE + _DOUBT_OF_BALANCE * (1 + one_sided) * doubt)
     return intervals_around(balance, errors, np.full((len(balance), 2), reach))

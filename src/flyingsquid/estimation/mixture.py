@@ -83,8 +83,9 @@ _COMPLETE_VOTES = 10.0
 _MOST_RELATIVE = 3.0
 # Of more rows than this, some are labeled first.
 _MANY_ROWS = 4_096
-# Parts of the mixture with a smaller share than this are left out.
-_NEGLIGIBLE = 0.01
+# Parts of the mixture with a smaller share than this are left out, and anchored tables if the tables are
+# trusted more than this, because their share would be at most .025.
+_NEGLIGIBLE, _TRUSTED = 0.01, 0.95
 PLAUSIBLE = 0.05
 """Tables are plausible from this trust on.
 
@@ -324,7 +325,7 @@ def _mix(
     if em is not None and moments.n_sources * moments.n_classes**2 <= MOST_CELLS:
         power = (votes_per_item(moments, weights) / _VOTES_PER_ITEM) ** _STEEPNESS
         anchored_share = _ANCHORED_SHARE * power / (1 + power)
-        is_trusted = trust.share > 1 - _NEGLIGIBLE and not weights.one_sided.any()
+        is_trusted = trust.share > _TRUSTED and not weights.one_sided.any()
         if anchored_share < _NEGLIGIBLE or is_trusted:
             anchored_share = 0.0
         else:

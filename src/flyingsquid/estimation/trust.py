@@ -2,7 +2,7 @@
 
 Tables assume that sources are independent given the truth. If so, they predict how often each pair of sources
 agrees. Two deviations are tested: on average pairs agree more than predicted, because sources share errors;
-or single pairs differ from the prediction in both directions. Bayes factors compare each with a negligible
+or single pairs differ from the prediction in both directions. A Bayes factor compares them with a negligible
 misfit.
 """
 
@@ -18,25 +18,20 @@ from scipy.special import chdtrc, log_ndtr, ndtr
 
 from flyingsquid.estimation.dependence import MOST_SOURCES, Dependence
 from flyingsquid.estimation.tied_em import Tables
-from flyingsquid.estimation.weighted import VoteWeights, votes_per_item
+from flyingsquid.estimation.weighted import VoteWeights
 from flyingsquid.moments import Moments, PairAgreement
 
 Array = NDArray[np.float64]
 # Prior probability that the tables are adequate: a trade-off between simulated votes (higher) and real ones
 # (lower).
 _PRIOR = 0.25
-# A residual correlation of pairs of this size means that tables are wrong (plateau: .05 to .2); of this size,
-# that the misfit of single pairs is negligible (.01 to .03).
-_WRONG, _NEGLIGIBLE = 0.1, 0.02
+# A residual correlation of pairs of this size means that tables are wrong (plateau: .12 to .2); of this size,
+# that the misfit is negligible (.001 to .005).
+_WRONG, _NEGLIGIBLE = 0.15, 0.003
 # Both apply if sources agree this much beyond chance (plateau: .1 to .3), and are smaller in proportion if
 # they agree less: the agreement of weak sources is so small that a small misfit may explain all of it.
-# Without this, the log loss on two groups of weak classifiers is .79 and .61 instead of .73 and .57; on clean
-# simulations it is .348 instead of .352 (docs/design/0009-default.md).
+# Without this, the log loss on weak classifiers is .05 higher (docs/design/0009-default.md).
 _CLEAR_AGREEMENT, _LEAST_AGREEMENT = 0.15, 0.001
-# On average over pairs, a misfit is negligible if it overstates the evidence on an item by this share (.02 to
-# .1).
-_OVERSTATED = 0.05
-_LEAST_MEAN, _MOST_MEAN = 0.001, 0.02
 MOST_FROM_PAIRS = 0.8
 """Highest trust from counts of pairs, which do not show a dependence that all sources share."""
 # If this share of all pairs is dependent, they are not exceptions, and the tables do not apply. Only from
@@ -128,29 +123,9 @@ def trust_in_tables(
     if n_voting_pairs == n_pairs and (cast[voting] >= 1).all():
         against = abstained
     if n_tested:
-        n_met, predicted, variance = np.full((3, len(first)), 1e-300)
-        for n_shared, of_class in zip(met(first, second), tables.tables.transpose(1, 2, 0), strict=True):
-            rate = (of_class.T @ of_class)[first, second]
-            n_met += n_shared
-            predicted += n_shared * rate
-            variance += n_shared * rate * (1 - rate)
-        # Relative to the items of `met`, which may be a sample of all.
-        overlap = pairs.overlap[tested]
-        predicted, variance = predicted * overlap / n_met, variance * overlap / n_met
-        residual = pairs.agreement[tested] - predicted
-        spread = np.maximum(variance, 0.25)
-        # The largest possible additional agreement.
-        spare = np.maximum(overlap - predicted, 0.05 * overlap)
-        shared_errors = float(residual.sum() / spare.sum())
-        misfit = float((residual**2 / spread).sum() / n_tested)
-        error = float(np.sqrt(spread.sum()) / spare.sum())
-        precision, per_item = float(np.mean(spare**2 / spread)), votes_per_item(moments, weights)
-        chance = pairs.chance[tested] * overlap
-        room = np.maximum(overlap - chance, 1e-9)
-        beyond = np.sqrt(((predicted - chance) ** 2 / room).sum() / room.sum())
-        scale = float(np.clip(beyond, _LEAST_AGREEMENT, _CLEAR_AGREEMENT) / _CLEAR_AGREEMENT)
-        against = _evidence_against(shared_errors, error, misfit, n_tested, precision, per_item, scale)
-        found = Trust(0.0, shared_errors, n_tested)
+        residuals = _residuals(pairs, tested, tables, met, n_tested)
+        against = _evidence_against(residuals)
+        found = Trust(0.0, residuals.mean, n_tested)
     if against is None:  # nothing could be tested, as with three sources that always vote
         return found
     if not n_tested:  # abstentions fit the tables, but are weak evidence about the accuracies
@@ -173,20 +148,73 @@ def probability_adequate(against: float) -> float:
     return float(1 / (1 + odds))
 
 
-def _evidence_against(
-    mean: float, error: float, misfit: float, n_tested: int, precision: float, per_item: float, scale: float
-) -> float:
-    """Return the log Bayes factor of "tables are wrong" against "negligible misfit"."""
-    wrong, negligible = scale * _WRONG, scale * _NEGLIGIBLE
-    of_mean = scale * float(np.clip(_OVERSTATED / max(per_item - 1, 1e-9), _LEAST_MEAN, _MOST_MEAN))
+@dataclass(frozen=True, slots=True)
+class _Residuals:
+    """How much more often pairs of sources agree than tables predict.
 
+    Attributes
+    ----------
+    mean, error : float
+        Mean residual correlation, and its standard error.
+    misfit : float
+        Mean squared residual of a pair, in standard errors.
+    degrees : int
+        Number of pairs beyond the number of sources.
+    precision : float
+        One over the squared standard error of the residual correlation of a pair.
+    scale : float in [0, 1]
+        How much sources agree beyond chance; 1 if clearly.
+    """
+
+    mean: float
+    error: float
+    misfit: float
+    degrees: int
+    precision: float
+    scale: float
+
+
+def _residuals(
+    pairs: PairAgreement, tested: NDArray[np.bool_], tables: Tables, met: SumsOfPairs, degrees: int
+) -> _Residuals:
+    first, second, overlap = pairs.first[tested], pairs.second[tested], pairs.overlap[tested]
+    n_met, predicted, variance = np.full((3, len(first)), 1e-300)
+    for n_shared, of_class in zip(met(first, second), tables.tables.transpose(1, 2, 0), strict=True):
+        rate = (of_class.T @ of_class)[first, second]
+        n_met += n_shared
+        predicted += n_shared * rate
+        variance += n_shared * rate * (1 - rate)
+    # Relative to the items of `met`, which may be a sample of all.
+    predicted, variance = predicted * overlap / n_met, variance * overlap / n_met
+    residual, spread = pairs.agreement[tested] - predicted, np.maximum(variance, 0.25)
+    # The largest possible additional agreement.
+    spare = np.maximum(overlap - predicted, 0.05 * overlap)
+    chance = pairs.chance[tested] * overlap
+    room = np.maximum(overlap - chance, 1e-9)
+    beyond = np.sqrt(((predicted - chance) ** 2 / room).sum() / room.sum())
+    return _Residuals(
+        mean=float(residual.sum() / spare.sum()),
+        error=float(np.sqrt(spread.sum()) / spare.sum()),
+        misfit=float((residual**2 / spread).sum() / degrees),
+        degrees=degrees,
+        precision=float(np.mean(spare**2 / spread)),
+        scale=float(np.clip(beyond, _LEAST_AGREEMENT, _CLEAR_AGREEMENT) / _CLEAR_AGREEMENT),
+    )
+
+
+def _evidence_against(found: _Residuals) -> float:
+    """Return the log Bayes factor of "tables are wrong" against "negligible misfit".
+
+    Tables are wrong on average over pairs or for single pairs, and with a probability of one half for both.
+    """
+    mean, error, wrong, negligible = found.mean, found.error, found.scale * _WRONG, found.scale * _NEGLIGIBLE
     # Shared errors make pairs agree more, so their mean correlation is positive: half a normal.
     positive = np.log(2) + float(log_ndtr(mean * wrong / error / np.hypot(wrong, error)))
-    by_mean = positive + _log_ratio(mean**2, wrong**2 + error**2, of_mean**2 + error**2, 1)
-    by_spread = _log_ratio(misfit, 1 + precision * wrong**2, 1 + precision * negligible**2, n_tested)
-    if max(by_mean, by_spread) > 0:  # either one is enough to reject the tables
-        return float(np.logaddexp(by_mean, by_spread) - np.log(2))
-    return by_mean + by_spread
+    by_mean = positive + _log_ratio(mean**2, wrong**2 + error**2, negligible**2 + error**2, 1)
+    of_wrong, of_negligible = (1 + found.precision * size**2 for size in (wrong, negligible))
+    by_pairs = _log_ratio(found.misfit, of_wrong, of_negligible, found.degrees)
+    both = by_mean + by_pairs + np.log(2)
+    return float(np.logaddexp.reduce([by_mean, by_pairs, both]) - np.log(4))
 
 
 def evidence_against_abstention(moments: Moments, weights: VoteWeights) -> Callable[[Tables], float] | None:
