@@ -198,7 +198,7 @@ def panel_report(
     >>> votes = fs.Votes.from_panel(np.where(right, y[:, None, None], 1 - y[:, None, None]))
     >>> report = fs.analysis.panel_report(votes, costs={f"judge {j}": 0.01 for j in range(5)})
     >>> report.redundant, report.cost
-    (('judge 1', 'judge 3', 'judge 4'), 40.0)
+    (('judge 1', 'judge 2', 'judge 4'), 40.0)
     """
     structure = _require_structure(votes)
     if model is None:
@@ -274,7 +274,7 @@ def _alpha(votes: Votes) -> Reliability | None:
 def _redundancy(model: Any, votes: Votes, structure: Structure) -> tuple[Array, list[int], float]:
     """Return the share of labels that change without each judge, the redundant judges, and their share.
 
-    Judges are dropped in order of their individual effects, as long as almost all labels stay the same.
+    Judges are dropped in the order of their individual effects, each if almost all labels stay the same.
     """
     codes, n_judges = dense_codes(votes[:: -(-votes.n_items // _MOST_ITEMS)].codes), len(structure.judges)
     before = np.asarray(model.predict_proba(_coded(votes, codes)), np.float64)
@@ -289,17 +289,14 @@ def _redundancy(model: Any, votes: Votes, structure: Structure) -> tuple[Array, 
         )
 
     alone = np.array([changed([j]) for j in range(n_judges)])
-    order = np.argsort(alone, kind="stable").tolist()
+    chosen: list[int] = []
     # If all labels are the same, no judge matters.
-    fewest, most = 0, n_judges - 1 if len(np.unique(best)) > 1 else 0
-    while fewest < most:  # the most judges that can be dropped together
-        middle = (fewest + most + 1) // 2
-        share = changed(order[:middle])
+    most = n_judges - 1 if len(np.unique(best)) > 1 else 0
+    for judge in np.argsort(alone, kind="stable").tolist():
+        share = changed([*chosen, judge]) if len(chosen) < most else 1.0
         if share <= _UNCHANGED and wilson(np.array(share), np.array(len(codes)))[1] <= _PLAUSIBLE_CHANGE:
-            fewest = middle
-        else:
-            most = middle - 1
-    chosen = sorted(order[:fewest])
+            chosen.append(judge)
+    chosen.sort()
     return np.maximum(alone, 0.0), chosen, max(changed(chosen), 0.0) if chosen else 0.0
 
 

@@ -266,8 +266,8 @@ def estimate_rate(
     >>> model = fs.LabelModel().fit(sample.votes)
     >>> fs.estimate_rate(model, sample.votes, gold)
     class  share    low   high  gold  n_eff   items
-        0  73.4%  69.7%  76.9%   100    568  10,000
-        1  26.6%  23.1%  30.3%   100    568  10,000
+        0  73.4%  69.7%  76.9%   100    567  10,000
+        1  26.6%  23.1%  30.3%   100    567  10,000
     low, high: 95% confidence interval. n_eff: number of gold labels that would be as precise without a model.
     """
     if not is_number(confidence) or not 0.5 <= confidence < 1:

@@ -171,7 +171,7 @@ class LabelModel(FitAttributes[Fitted, FitData], BatchEstimator):
     array([0.9, 0.8, 0.7, 0.6])
     >>> model.predict_proba([[1, -1, 0, 1], [-1, -1, -1, -1]]).round(2)
     array([[0.15, 0.85],
-           [0.46, 0.54]])
+           [0.47, 0.53]])
     """
 
     @validation.hint_arguments
