@@ -90,7 +90,7 @@ def test_two_votes_an_item_determine_no_balance():
 def test_counts_alone_determine_no_balance():
     codes, _ = star_of("any").sample(300, np.random.default_rng(0))
     with pytest.raises(OptionError, match="needs the votes themselves"):
-        fs.LabelModel(class_balance="estimate").fit_moments(fs.Moments.of(codes))
+        fs.LabelModel(method="agreement", class_balance="estimate").fit_moments(fs.Moments.of(codes))
 
 
 @pytest.mark.slow

@@ -227,7 +227,7 @@ CASES: dict[str, Case] = {
     **by_method("binary", binary, "quadratic", "consensus"),
     "binary, independencies": partial(fitted, binary, method="marginal", class_balance=BALANCE),
     "binary, given triplets": partial(fitted, binary, method=fs.solvers.Triplet("best", TRIPLETS)),
-    "binary, estimated balance": partial(fitted, binary, class_balance="estimate"),
+    "binary, estimated balance": partial(fitted, binary, method="triplet", class_balance="estimate"),
     "binary, gold labels": partial(fitted, binary, known=60, method="covariance"),
     "binary, triplets with gold labels": partial(fitted, binary, known=60, method="triplet"),
     "binary, gold labels choose the method": partial(fitted, binary, known=60),

@@ -481,7 +481,7 @@ def test_bad_options_of_a_solver_are_refused_when_it_is_made(solver, options, me
 def test_class_balance_that_cannot_be_used():
     """Counts of pairs do not determine the balance, so "estimate" is refused there, not ignored."""
     counts = fs.Moments.of(GOOD)
-    for method in ("auto", "covariance"):
+    for method in ("triplet", "covariance"):
         model = fs.LabelModel(class_balance="estimate", method=method)
         with pytest.raises(OptionError, match=r"`class_balance` must.*fit\(votes\)"):
             model.fit_moments(counts)

@@ -325,12 +325,13 @@ def test_the_class_balance_may_be_estimated():
         persistence=0.8,
         random_state=0,
     )
-    for options in ({"method": "covariance"}, {"class_balance": "estimate"}):
+    estimated = {"method": "triplet", "class_balance": "estimate"}
+    for options in ({"method": "covariance"}, estimated):
         model = fs.SequenceLabelModel(**options).fit(sample.votes)
         np.testing.assert_allclose(model.class_balance_, [0.8, 0.2], atol=0.03)
         np.testing.assert_allclose(model.transition_, sample.transition, atol=0.03)
     with pytest.raises(OptionError, match="`class_balance` must"):
-        fs.SequenceLabelModel(class_balance="estimate").fit_moments(fs.SequenceMoments.of(sample.votes))
+        fs.SequenceLabelModel(**estimated).fit_moments(fs.SequenceMoments.of(sample.votes))
     given = fs.SequenceLabelModel(class_balance=[0.8, 0.2]).fit(sample.votes)
     np.testing.assert_array_equal(given.class_balance_, [0.8, 0.2])
 

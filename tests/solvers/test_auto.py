@@ -376,10 +376,21 @@ class TestDefault:
         with pytest.warns(SourceWarning, match="Every item with votes is labeled 0"):
             fs.LabelModel().fit(votes)
 
-    def test_what_only_one_way_can_honour_decides_the_way(self):
+    def test_signs_are_used_by_triplets(self):
         votes, _ = panel(np.random.default_rng(0), 300, [0.8] * 5)
-        for options in ({"signs": {0: 1}}, {"class_balance": "estimate"}):
-            assert fs.LabelModel(**options).fit(votes).diagnostics_.method == "triplet"
+        assert fs.LabelModel(signs={0: 1}).fit(votes).method_ == "triplet"
+
+    @pytest.mark.parametrize("n_classes", [2, 3])
+    def test_an_estimated_balance_changes_nothing(self, n_classes):
+        rng = np.random.default_rng(0)
+        y = rng.choice(n_classes, 300, p=[0.8, 0.2] if n_classes == 2 else [0.7, 0.2, 0.1])
+        votes = np.where(rng.random((300, 5)) < 0.7, y[:, None], rng.integers(0, n_classes, (300, 5)))
+        plain, estimated = (fs.LabelModel(class_balance=b).fit(votes) for b in (None, "estimate"))
+        assert estimated.method_ == "auto"
+        np.testing.assert_array_equal(estimated.class_balance_, plain.class_balance_)
+        np.testing.assert_array_equal(estimated.predict_proba(votes), plain.predict_proba(votes))
+        from_counts = fs.LabelModel(class_balance="estimate").fit_moments(fs.Moments.of(votes))
+        assert from_counts.class_balance_[0] > 0.55
 
     def test_gold_labels_cost_nothing(self):
         """A crowd by the default: gold labels do not make the other items worse on average."""

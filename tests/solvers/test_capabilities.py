@@ -52,29 +52,6 @@ def many_classes(n, m, coverage, n_classes=3, seed=0):
     return np.where(rng.random((n, m)) < coverage, votes, -1)
 
 
-@pytest.mark.parametrize(
-    ("n", "m", "coverage", "method"),
-    [
-        (400, 6, 0.6, "em"),  # 3.6 votes per item, 40 per cell of six
-        (400, 6, 0.3, "agreement"),  # 1.8 votes per item
-        (200, 6, 0.6, "agreement"),  # 20 votes per cell
-    ],
-)
-def test_tables_of_many_classes_use_passes_if_there_are_enough_votes(n, m, coverage, method):
-    votes = many_classes(n, m, coverage)
-    model = fs.LabelModel(class_balance="estimate").fit(votes)
-    assert model.method_ == method
-
-
-def test_the_typical_source_decides_whether_there_are_enough_votes_per_cell():
-    votes = many_classes(400, 6, 0.9)
-    few = votes.copy()
-    few[100:, :2] = -1  # two of six sources vote rarely
-    assert fs.LabelModel(class_balance="estimate").fit(few).method_ == "em"
-    few[100:, :4] = -1  # four of six do, and items still have 2.7 votes on average
-    assert fs.LabelModel(class_balance="estimate").fit(few).method_ == "agreement"
-
-
 # ---------------------------------------------------------------------- panels
 
 

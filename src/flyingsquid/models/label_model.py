@@ -94,18 +94,19 @@ class LabelModel(FitAttributes[Fitted, FitData], BatchEstimator):
         frequent on both classes. ``auto`` mixes confusion tables with weighted votes. The share of the
         tables depends on how well they explain the agreement of sources. Dependent sources get less weight,
         and gold labels correct the log odds. For votes with a structure (:meth:`Votes.with_structure`),
-        ``auto`` uses ``panel``, which combines the answers of each judge. With a graph, ``signs`` or
-        ``class_balance="estimate"``, ``auto`` uses ``triplet``, or ``em`` and ``agreement`` for more than two
-        classes. ``method_`` and ``reason_`` report what was used.
+        ``auto`` uses ``panel``, which combines the answers of each judge. With a graph or ``signs``,
+        ``auto`` uses ``triplet``; for more than two classes on a graph, ``em`` or ``decomposition``.
+        ``method_`` and ``reason_`` report what was used.
     class_balance : None, "uniform", "estimate", mapping or array, default=None
         P(Y = k) in the order of ``classes_``, shape (K,), or a mapping from classes; it is shared by all D
         tasks. An array (D, K) has one row per task. The joint table of all tasks, shape (K,) * D or flat in C
         order, also sets how they depend on each other, which is otherwise learned from votes. ``"estimate"``
         estimates the balance from triples of votes (for more than two classes, by EM passes), and keeps a
         uniform balance if its standard error is above 0.075. None uses the default of the method: ``auto``
-        estimates the balance; ``triplet``, ``agreement`` and ``weighted`` use a uniform one; ``covariance``
-        and ``quadratic`` estimate it in ``fit``, and use a uniform one in ``fit_moments`` and
-        ``partial_fit``, where triples of votes are not available.
+        estimates the balance from the labels, and does so for ``"estimate"``, too; ``triplet``,
+        ``agreement`` and ``weighted`` use a uniform one; ``covariance`` and ``quadratic`` estimate it in
+        ``fit``, and use a uniform one in ``fit_moments`` and ``partial_fit``, where triples of votes are
+        not available.
     classes : sequence of labels, optional
         Class labels in order, including classes without votes. Default: the classes that occur.
     n_classes : int, optional

@@ -2,7 +2,8 @@
 
 Weighted votes are mixed with confusion tables, with a share that depends on how well the tables explain the
 votes. Gold labels correct the log odds of the mixture. Votes with a structure are those of a panel of judges.
-Other solvers are used for dependency graphs, known signs and ``class_balance="estimate"``.
+Other solvers are used for dependency graphs and known signs. ``class_balance="estimate"`` is what the mixture
+does anyway.
 """
 
 from __future__ import annotations
@@ -10,25 +11,17 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 from typing import ClassVar
 
-import numpy as np
-
-from flyingsquid.estimation.confusion import is_huge
 from flyingsquid.estimation.triplets import Options
 from flyingsquid.exceptions import NotIdentifiableError
 from flyingsquid.fits.base import Fit
 from flyingsquid.fits.graph import GraphFit
-from flyingsquid.fits.independent import IndependentFit
 from flyingsquid.moments import Moments
 from flyingsquid.solvers.base import FitData, Requires, Solver
 from flyingsquid.solvers.closed_form import Triplet, solve_closed_form
 from flyingsquid.solvers.corrected import solve_corrected
 from flyingsquid.solvers.panel import Panel
-from flyingsquid.solvers.tables import EM, Agreement, solve_tables, solve_tables_on_graph
+from flyingsquid.solvers.tables import EM, solve_tables_on_graph
 from flyingsquid.solvers.weighted import solve_mixture
-
-# EM passes improve the tables if an item has at least this many votes, and a cell of a source's table at
-# least this many, on average.
-_VOTES_PER_ITEM, _VOTES_PER_CELL = 2.5, 30.0
 
 
 @dataclass(frozen=True)
@@ -50,7 +43,7 @@ class Auto(Solver):
     )
 
     def solve(self, data: FitData) -> Fit:
-        if data.needs & {"graph", "signs", "estimated_balance"}:
+        if data.needs & {"graph", "signs"}:
             return _tables_or_triplets(data)
         if data.votes is not None and data.votes.structure is not None:
             return Panel().solve(data)
@@ -63,36 +56,11 @@ class Auto(Solver):
 
 
 def _tables_or_triplets(data: FitData) -> Fit:
-    """Fit confusion tables: two classes by triplets, more by agreement or EM."""
-    if data.moments.graph is not None and data.n_classes > 2:
-        return _tables_on_graph(data)
+    """Fit confusion tables: two classes by triplets, more on a graph by three views or EM."""
     if data.n_classes > 2:
-        return _tables(data)
+        return _tables_on_graph(data)
     options = Options("mean", data.anchors, 1.0)
     return solve_closed_form(data, options, Triplet.name, reason="the mean over all triplets")
-
-
-def _tables(data: FitData) -> IndependentFit:
-    """Fit tables of more than two classes, with EM passes if there are enough votes."""
-    moments = data.moments
-    cast = np.asarray(moments.vote_counts, np.float64)
-    per_item = float(cast.sum() / moments.n_items)
-    voting = cast.sum(axis=1)
-    typical = float(np.median(voting[voting > 0])) if voting.any() else 0.0
-    per_cell = typical / (moments.n_classes * (moments.n_classes - 1))
-    solver: Solver = Agreement()
-    if is_huge(moments):
-        reason = "tables with all cells would not fit into memory"
-    elif data.votes is None:
-        reason = "only counts of pairs are available"
-    elif per_item >= _VOTES_PER_ITEM and per_cell >= _VOTES_PER_CELL:
-        solver = EM()
-        reason = f"{per_item:.1f} votes per item and {per_cell:,.0f} per cell of a table"
-    else:
-        reason = (
-            f"{per_item:.1f} votes per item and {per_cell:,.1f} per cell of a table are too few for EM passes"
-        )
-    return solve_tables(data, solver.checked_for(data).name, reason=reason)
 
 
 def _tables_on_graph(data: FitData) -> Fit:
