@@ -345,7 +345,7 @@ def test_an_answer_cannot_be_written_to_what_is_read_only():
         ({"method": "covariance"}, 'method="covariance" supports two classes'),
         ({"method": "weighted"}, '"estimate" is not supported by method="weighted"'),
         ({"method": "em"}, "`class_balance` must"),
-        ({}, "`class_balance` must"),
+        ({"method": "agreement"}, "`class_balance` must"),
     ],
 )
 def test_what_a_method_refuses_anyway_is_said_first(options, message):

@@ -71,7 +71,7 @@ class MultiLabelModel(Estimator):
     ----------
     label_model : estimator, or mapping {label: estimator}, optional
         Estimator that is cloned for each label; any estimator with the methods of ``LabelModel`` is
-        supported. Default: ``LabelModel()``. If labels are rare, pass ``class_balance="estimate"``,
+        supported. Default: ``LabelModel()``. If labels are rare and the sources independent, pass
         ``method="covariance"``, or a separate model with its own class balance for each label.
     labels : sequence of C labels, optional
         Names of the labels if votes are passed as an array, or their order if votes are passed as a
@@ -101,7 +101,7 @@ class MultiLabelModel(Estimator):
     ...     topic: fs.datasets.simulate(2_000, [0.9, 0.8, 0.7], class_balance=[1 - p, p], random_state=rng)
     ...     for topic, p in (("sports", 0.3), ("politics", 0.2))}
     >>> votes = {topic: sample.votes for topic, sample in topics.items()}
-    >>> model = fs.MultiLabelModel(fs.LabelModel(class_balance="estimate")).fit(votes)
+    >>> model = fs.MultiLabelModel(fs.LabelModel(method="covariance")).fit(votes)
     >>> model.predict_proba({"sports": [[1, 1, 0], [0, 0, -1]], "politics": [[0, 1, 1], [0, 0, 0]]}).round(2)
     array([[0.87, 0.39],
            [0.  , 0.01]])
