@@ -79,9 +79,8 @@ class _Model(NamedTuple):
 
     def confident_posterior(self, codes: Codes) -> Array:
         """Return the posterior by confusion tables if they are plausible."""
-        if (
-            type(self.fit) is not WeightedFit or self.fit.mixture.tables is None
-        ):  # or corrected by gold labels
+        # Not if gold labels correct the fit: they also correct its confidence.
+        if type(self.fit) is not WeightedFit or self.fit.mixture.tables is None:
             return self.posterior(codes)
         mixture = self.fit.mixture
         return mixture_posterior(codes, replace(mixture, trust=min(mixture.trust / PLAUSIBLE, 1.0)))
