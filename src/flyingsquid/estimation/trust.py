@@ -150,7 +150,7 @@ def probability_adequate(against: float) -> float:
 
 @dataclass(frozen=True, slots=True)
 class _Residuals:
-    """How much more often pairs of sources agree than tables predict.
+    """Residuals of pairs of sources: agreement minus the agreement that tables predict.
 
     Attributes
     ----------
