@@ -226,7 +226,7 @@ def judges() -> list[str]:
         [f"{name}, {half}", f"{one['calls']:.0%}", percent(one["all asked"]), percent(one["accuracy"])]
         for half, recorded in of_both_halves("asking").items()
         for name, one in recorded.items()
-        if "gold" not in name
+        if "gold" not in name and name != "small"
     ]
     if rows:
         lines += ["Adaptive asking, compared with asking all judges about all items:", ""]

@@ -22,6 +22,7 @@ from flyingsquid.exceptions import (
     VotesError,
 )
 from flyingsquid.files.state import State, read_state, write_state
+from flyingsquid.fits.base import RowEvidence
 from tests.oracle.star import AnyStar, Star
 from tests.support.model_files import with_odd_array
 
@@ -549,3 +550,14 @@ def test_new_kinds_of_votes_at_labeling():
     votes = np.array([[-1, 1, 1, 1], [-1, -1, -1, -1]])
     assert np.isfinite(model.predict_proba(votes)).all()
     assert np.isfinite(model.log_likelihood(votes)).all()
+
+
+def test_rows_without_evidence_get_the_first_class_on_a_path():
+    """Not the class that rounding favors, as it did for rows without votes."""
+    sample = fs.datasets.simulate_sequence(2_000, [0.9, 0.8, 0.8, 0.7], persistence=0.9, random_state=0)
+    fitted = fs.SequenceLabelModel().fit(sample.votes)._fitted
+    assert fitted.neighbor_share > 0
+    independent = dataclasses.replace(fitted.transition, joint=np.full((2, 2), 0.25))
+    fitted = dataclasses.replace(fitted, transition=independent)
+    rounding = np.tile([0.0, 1e-16], (400, 1))
+    np.testing.assert_array_equal(fitted.paths(RowEvidence(rounding, rounding), np.array([400])), 0)

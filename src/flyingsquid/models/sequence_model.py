@@ -47,7 +47,7 @@ from flyingsquid.solvers import FitData, Solver
 from flyingsquid.solvers.data import join_gold
 from flyingsquid.votes import Votes, as_votes
 from flyingsquid.votes.arguments import join_labels, read_gold, read_lengths
-from flyingsquid.votes.decisions import TieBreak, decide, expected_credit, is_tied, winners
+from flyingsquid.votes.decisions import TIE, TieBreak, decide, expected_credit, is_tied, winners
 from flyingsquid.votes.grid import CountedRows
 
 # The margins of a transition agree up to this: rescaling them converges slowly if classes rarely change.
@@ -490,6 +490,8 @@ class FittedSequences(FittedParameters):
         of_rows = alone - (1 - self.temper) * shared if self.fit.tempers_paths else alone
         balance = self.transition.balance
         together = (self.transition.joint / np.outer(balance, balance)) ** self.neighbor_share
+        # The first of equal classes, whatever the rounding.
+        of_rows = of_rows - TIE * np.arange(len(balance))
         return viterbi(of_rows, lengths, np.ones_like(balance), together)
 
     @property

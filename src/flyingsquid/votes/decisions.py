@@ -21,16 +21,16 @@ if TYPE_CHECKING:
 
 TieBreak: TypeAlias = Literal["first", "abstain", "random"]
 TIE_BREAKS: tuple[str, ...] = get_args(TieBreak)
-# Probabilities closer than this are a tie, because equal evidence may be summed in different orders.
-_TIE = 1e-9
+TIE = 1e-9
+"""Probabilities closer than this are a tie, because equal evidence may be summed in different orders."""
 
 
 def best_classes(scores: NDArray[Any]) -> NDArray[np.bool_]:
     """Return whether each class has the highest score of its item, shape (..., K); several on a tie."""
     if scores.shape[-1] > FEW_CLASSES:
-        return np.asarray(scores >= scores.max(axis=-1, keepdims=True) - _TIE)
+        return np.asarray(scores >= scores.max(axis=-1, keepdims=True) - TIE)
     # Class by class, because NumPy reduces a short axis twenty times as slowly.
-    least = reduce(np.maximum, np.moveaxis(scores, -1, 0)) - _TIE
+    least = reduce(np.maximum, np.moveaxis(scores, -1, 0)) - TIE
     return np.asarray(scores >= least[..., None])
 
 
@@ -41,7 +41,7 @@ def is_tied(scores: NDArray[Any]) -> NDArray[np.bool_]:
     array([ True, False])
     """
     if scores.shape[-1] == 2:
-        return np.asarray(np.abs(scores[..., 0] - scores[..., 1]) <= _TIE)
+        return np.asarray(np.abs(scores[..., 0] - scores[..., 1]) <= TIE)
     best = best_classes(scores)
     if scores.shape[-1] > FEW_CLASSES:
         return np.asarray(best.sum(axis=-1) > 1)
@@ -100,7 +100,7 @@ def decide(
         raise option_error("tie_break", f"one of {', '.join(map(repr, TIE_BREAKS))}", tie_break)
     labels = as_label_array(classes)
     if tie_break == "first" and len(classes) == 2:  # the usual case, ten times as fast
-        return labels[(posterior[:, 0] < posterior[:, 1] - _TIE).view(np.int8)]
+        return labels[(posterior[:, 0] < posterior[:, 1] - TIE).view(np.int8)]
     tied = best_classes(posterior)
     winner = np.argmax(tied, axis=1)
     if tie_break == "first":
