@@ -257,7 +257,7 @@ _TAIL = """## How to read it
 - **The first goal is met** on simulated panels, `llm_civilcomments`, `llm_rewardbench2_pairs`, `crowd_rte`
   and `crowd_sp_amt`. With 100 gold labels, simulated panels of two classes lose .7 points, because one of
   five pilots, by chance, contains too few labels that change, and `llm_rewardbench2_pairs` loses 1.1 points.
-- **Small panels** lose .4 points on average, and up to .9 with eight judges. Single panels lose up to 3.7
+- **Small panels** lose .4 points on average, and up to .7 in a row of the table. Single panels lose up to 3.0
   points: a pilot of 60 or 200 items may by chance contain too few labels that change. With three or four
   judges, most of the calls are needed.
 - **It is not met by crowds with few or contradictory votes.** With 2.5 votes per item, as in `crowd_labelme`,
