@@ -129,6 +129,14 @@ def saved_halves(names: Mapping[str, str]) -> dict[str, Any]:
     return found
 
 
+def save_half(
+    names: Mapping[str, str], half: str, results: Any, page: Path, render: Callable[[dict[str, Any]], str]
+) -> None:
+    """Write the results of one half, and the page with the saved results of both."""
+    print(f"saved to {save(names[half], results).name} and {page.name}")
+    page.write_text(render(saved_halves(names)), encoding="utf-8")
+
+
 def half_parser(description: str | None) -> argparse.ArgumentParser:
     """Return a parser with ``--save`` and ``--frozen``."""
     parser = argparse.ArgumentParser(description=description, formatter_class=argparse.RawTextHelpFormatter)

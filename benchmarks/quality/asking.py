@@ -19,7 +19,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 import flyingsquid as fs
-from benchmarks.harness import half_parser, save, saved_halves
+from benchmarks.harness import half_parser, save_half
 from benchmarks.quality.data_directory import data_directory, find
 
 PAGE = Path(__file__).parents[2] / "docs" / "quality" / "asking.md"
@@ -301,8 +301,7 @@ def main() -> None:
     half = "frozen" if options.frozen else "design"
     results = measure(half)
     if options.save:
-        save(NAMES[half], results)
-        PAGE.write_text(page(saved_halves(NAMES)), encoding="utf-8")
+        save_half(NAMES, half, results, PAGE, page)
 
 
 if __name__ == "__main__":

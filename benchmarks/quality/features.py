@@ -23,7 +23,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from benchmarks.harness import half_parser, save, saved_halves
+from benchmarks.harness import half_parser, save_half
 from benchmarks.quality import peers
 from benchmarks.quality.data_directory import data_directory
 from benchmarks.quality.halves import DESIGN, FROZEN
@@ -229,8 +229,7 @@ def main() -> None:
     results = measure(names, options.draws)
     print(render({half: results}))
     if options.save:
-        print(f"saved to {save(NAMES[half], results).name} and {PAGE.name}")
-        PAGE.write_text(HEADER + render(saved_halves(NAMES)), encoding="utf-8")
+        save_half(NAMES, half, results, PAGE, lambda halves: HEADER + render(halves))
 
 
 if __name__ == "__main__":

@@ -23,7 +23,7 @@ from typing import Any, Literal
 import numpy as np
 from numpy.typing import NDArray
 
-from benchmarks.harness import half_parser, save, saved_halves
+from benchmarks.harness import half_parser, save_half, saved_halves
 from benchmarks.quality.halves import DESIGN, FROZEN
 from benchmarks.quality.peers import Question, answer
 from benchmarks.quality.regret import majority, read_parts, scores
@@ -285,8 +285,7 @@ def main() -> None:
         results = with_recorded(results, saved_halves(NAMES)[half])
     print(render({half: results}))
     if options.save:
-        print(f"saved to {save(NAMES[half], results).name} and {PAGE.name}")
-        PAGE.write_text(HEADER + render(saved_halves(NAMES)), encoding="utf-8")
+        save_half(NAMES, half, results, PAGE, lambda halves: HEADER + render(halves))
 
 
 if __name__ == "__main__":

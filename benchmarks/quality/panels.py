@@ -18,7 +18,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 import flyingsquid as fs
-from benchmarks.harness import half_parser, save, saved_halves
+from benchmarks.harness import half_parser, save_half
 from benchmarks.quality.data_directory import data_directory, find, panel_directory
 from flyingsquid.estimation.factors import fit_factors
 from flyingsquid.estimation.replicates import compare_replicates
@@ -338,8 +338,7 @@ def main() -> None:
         }
         print(render({"design": results}))
     if options.save:
-        save(NAMES["frozen" if options.frozen else "design"], results)
-        PAGE.write_text(render(saved_halves(NAMES)), encoding="utf-8")
+        save_half(NAMES, "frozen" if options.frozen else "design", results, PAGE, render)
 
 
 if __name__ == "__main__":

@@ -19,7 +19,7 @@ from numpy.typing import NDArray
 from threadpoolctl import threadpool_limits
 
 import flyingsquid as fs
-from benchmarks.harness import half_parser, save, saved_halves
+from benchmarks.harness import half_parser, save_half
 from benchmarks.quality.data_directory import data_directory, find
 from benchmarks.quality.halves import DESIGN, FROZEN, RealSet
 from benchmarks.quality.pools import SPLITS
@@ -220,8 +220,7 @@ def main() -> None:
     results = run(data_directory(), FROZEN if options.frozen else DESIGN)
     print(render({half: results}))
     if options.save:
-        print(f"saved to {save(NAMES[half], results).name} and {PAGE.name}")
-        PAGE.write_text(render(saved_halves(NAMES)), encoding="utf-8")
+        save_half(NAMES, half, results, PAGE, render)
 
 
 if __name__ == "__main__":

@@ -19,7 +19,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from benchmarks.harness import half_parser, save, saved_halves
+from benchmarks.harness import half_parser, save_half
 from benchmarks.quality.data_directory import data_directory, find
 from flyingsquid.studio.columns import Items, Kind
 from flyingsquid.studio.project import Project
@@ -184,8 +184,7 @@ def main() -> None:
             [round(a, 3) for a in each["curve"]],
         )
     if options.save:
-        print(f"saved to {save(NAMES[half], results).name} and {PAGE.name}")
-        PAGE.write_text(render(saved_halves(NAMES)), encoding="utf-8")
+        save_half(NAMES, half, results, PAGE, render)
 
 
 if __name__ == "__main__":

@@ -22,7 +22,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 import flyingsquid as fs
-from benchmarks.harness import half_parser, save, saved_halves
+from benchmarks.harness import half_parser, save_half
 from benchmarks.quality.gold import Pool, load
 from benchmarks.quality.halves import DESIGN, FROZEN
 from benchmarks.quality.regret import scores
@@ -173,8 +173,7 @@ def main() -> None:
     results = measure([each.name for each in sets if each.kind != "sequences"], options.draws)
     print(render({half: results}))
     if options.save:
-        print(f"saved to {save(NAMES[half], results).name} and {PAGE.name}")
-        PAGE.write_text(render(saved_halves(NAMES)), encoding="utf-8")
+        save_half(NAMES, half, results, PAGE, render)
 
 
 if __name__ == "__main__":

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import csv
 import json
 from pathlib import Path
 
@@ -10,7 +9,7 @@ import numpy as np
 import pytest
 
 import flyingsquid as fs
-from tests.support.cli_files import make_samples, run, write_csv
+from tests.support.cli_files import make_samples, read_rows, run, write_csv
 
 
 @pytest.fixture
@@ -19,16 +18,11 @@ def folder(tmp_path, monkeypatch):
     return make_samples(tmp_path)
 
 
-def rows_of(path):
-    with Path(path).open(encoding="utf-8", newline="") as file:
-        return list(csv.DictReader(file))
-
-
 def test_estimates_are_those_of_the_model(folder):
     said = run("score", "scores.csv", "-o", "out.csv")
     model = fs.ScoreModel().fit("scores.csv")
     assert str(model.summary()) in said
-    rows = rows_of("out.csv")
+    rows = read_rows("out.csv")
     assert [row["id"] for row in rows] == [f"a{i}" for i in range(100)]
     np.testing.assert_array_equal([float(row["score"]) for row in rows], model.predict("scores.csv"))
     ends = [[float(row["low"]), float(row["high"])] for row in rows]
@@ -46,12 +40,12 @@ def test_levels_and_ignored_columns(folder):
 
 def test_long_files_keep_the_name_of_the_item_column(folder):
     table = [
-        [row["id"], name, row[name]] for row in rows_of("scores.csv") for name in ("large", "small", "tiny")
+        [row["id"], name, row[name]] for row in read_rows("scores.csv") for name in ("large", "small", "tiny")
     ]
     write_csv(folder / "long.csv", ["task", "judge", "score"], table)
     run("score", "long.csv", "-o", "out.csv")
-    found = [float(row["score"]) for row in rows_of("out.csv")]
-    assert rows_of("out.csv")[0]["task"] == "a0"
+    found = [float(row["score"]) for row in read_rows("out.csv")]
+    assert read_rows("out.csv")[0]["task"] == "a0"
     np.testing.assert_allclose(found, fs.ScoreModel().fit("scores.csv").predict("scores.csv"))
 
 
@@ -70,10 +64,10 @@ def test_sources_as_json(folder):
 
 
 def test_warnings_are_notes(folder):
-    rows = [[row["large"], row["small"]] for row in rows_of("scores.csv")]
+    rows = [[row["large"], row["small"]] for row in read_rows("scores.csv")]
     write_csv(folder / "two.csv", ["a", "b"], rows)
     assert "Note: No triplet" in run("score", "two.csv", "-o", "out.csv")
-    assert rows_of("out.csv")[3]["id"] == "3"
+    assert read_rows("out.csv")[3]["id"] == "3"
 
 
 @pytest.mark.parametrize(

@@ -2,13 +2,11 @@
 
 from __future__ import annotations
 
-import csv
 import json
-from pathlib import Path
 
 import pytest
 
-from tests.support.cli_files import make_samples, run, simulate, texts, write_csv
+from tests.support.cli_files import make_samples, read_rows, run, simulate, texts, write_csv
 
 
 @pytest.fixture
@@ -17,16 +15,11 @@ def folder(tmp_path, monkeypatch):
     return make_samples(tmp_path)
 
 
-def rows_of(path):
-    with Path(path).open(newline="", encoding="utf-8") as file:
-        return list(csv.DictReader(file))
-
-
 def test_the_output_is_filled_and_read_again(folder):
     _, truth = simulate()
     said = run("suggest", "votes.csv", "-n", "30", "-o", "to_label.csv", "--seed", "0")
     assert "30 items to label" in said
-    rows = rows_of("to_label.csv")
+    rows = read_rows("to_label.csv")
     assert len({row["id"] for row in rows}) == 30
     assert {row["gold"] for row in rows} == {""}
     labels = [[row["id"], ("ham", "spam")[truth[int(row["id"][1:])]]] for row in rows]
@@ -38,7 +31,7 @@ def test_the_output_is_filled_and_read_again(folder):
 
 def test_a_column_of_gold_labels(folder):
     found = json.loads(run("suggest", "judged.csv", "--gold", "truth", "-n", "5", "--json"))
-    labeled = {row["id"] for row in rows_of("judged.csv") if row["truth"]}
+    labeled = {row["id"] for row in read_rows("judged.csv") if row["truth"]}
     assert not {each["id"] for each in found["suggestions"]} & labeled
 
 
@@ -46,7 +39,7 @@ def test_items_without_identifiers(folder):
     codes, truth = simulate()
     write_csv(folder / "plain.csv", list("abcde"), texts(codes))
     run("suggest", "plain.csv", "--no-item", "-n", "30", "-o", "first.csv")
-    rows = rows_of("first.csv")
+    rows = read_rows("first.csv")
     labels = [[row["id"], ("ham", "spam")[truth[int(row["id"])]]] for row in rows]
     write_csv(folder / "done.csv", ["id", "gold"], labels)
     found = json.loads(run("suggest", "plain.csv", "--no-item", "-n", "5", "--gold", "done.csv", "--json"))

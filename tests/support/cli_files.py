@@ -25,6 +25,12 @@ def simulate(n: int = 300, seed: int = 0) -> tuple[np.ndarray, np.ndarray]:
     return np.asarray(sample.votes.codes), np.asarray(sample.y)
 
 
+def read_rows(path: str | Path) -> list[dict[str, str]]:
+    """Rows of a csv file by column."""
+    with Path(path).open(newline="", encoding="utf-8") as file:
+        return list(csv.DictReader(file))
+
+
 def write_csv(path: Path, header: list[str], rows: Sequence[Sequence[object]]) -> Path:
     with path.open("w", newline="", encoding="utf-8") as file:
         csv.writer(file).writerows([header, *rows])
