@@ -871,3 +871,17 @@ def test_tampered_files_of_graphs_are_refused(frames, tmp_path, name, change):
     )
     with pytest.raises(fs.exceptions.ModelFileError):
         fs.load(tmp_path / "model.fsq")
+
+
+@pytest.mark.filterwarnings("ignore::flyingsquid.exceptions.SourceWarning")
+def test_known_signs_decide_which_sources_are_right():
+    rng = np.random.default_rng(0)
+    y = rng.integers(0, 2, (4_000, 1))
+    right = rng.random((4_000, 6)) < [0.9, 0.25, 0.3, 0.2, 0.25, 0.25]
+    votes = np.where(right, y, 1 - y)
+    votes[:, 5] = np.where(rng.random(4_000) < 0.6, votes[:, 4], votes[:, 5])
+    graph = fs.DependencyGraph(6, source_edges=[(4, 5)])
+    known = fs.LabelModel(graph, method="triplet", signs={0: 1}).fit(votes)
+    np.testing.assert_allclose(known.accuracies_, [0.9, 0.25, 0.3, 0.2, 0.25, 0.25], atol=0.03)
+    assumed = fs.LabelModel(graph, method="triplet").fit(votes)
+    np.testing.assert_allclose(assumed.accuracies_, 1 - known.accuracies_, atol=0.03)
