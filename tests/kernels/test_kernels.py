@@ -154,6 +154,7 @@ def test_units_of_dependent_sources_count_the_same(small, monkeypatch):
     assert fs.Moments.of(votes, graph) == fast
 
 
+@pytest.mark.slow
 @pytest.mark.extra
 @pytest.mark.parametrize("m", [3, 30])
 def test_arrays_that_cannot_be_written_to(small, tmp_path, m):

@@ -83,6 +83,7 @@ def preview_until_error(workspace, source):
     pytest.fail("no error")
 
 
+@pytest.mark.slow
 def test_the_server_stays_responsive_while_a_pattern_backtracks(tmp_path):
     lines = "".join(f"{i},{'a' * 40}!,1\n" for i in range(50))
     (tmp_path / "comments.csv").write_text(f"id,text,likes\n{lines}")

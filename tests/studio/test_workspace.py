@@ -239,6 +239,7 @@ def test_text_column_can_be_chosen(tmp_path):
         assert workspace.state()["sources"][0]["coverage"] == before
 
 
+@pytest.mark.slow
 def test_functions_of_a_watched_file(tmp_path):
     import time
 
