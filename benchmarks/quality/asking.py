@@ -37,7 +37,8 @@ SIMULATED = {"simulated, 2 classes": (2, 12, 0.6, 0.9), "simulated, 4 classes": 
 # Small simulated panels: classes, items, judges, ranges of accuracies, and draws for each range.
 SMALL = [(k, n, m) for k in (2, 3) for n in (300, 1_000, 3_000) for m in (3, 4, 5, 6, 8)]
 SMALL_ACCURACIES, SMALL_DRAWS = ((0.6, 0.9), (0.75, 0.95), (0.8, 0.8)), 3
-_MANY_SOURCES, _SEEDS = 500, {"few": 5, "many": 3}
+# Shuffles of the items, and of datasets with fewer than 1,000 items, whose results vary most.
+_SHUFFLES, _SHUFFLES_OF_FEW, _FEW_ITEMS = 8, 40, 1_000
 OUTCOMES = ("certain", "settled")
 
 
@@ -147,8 +148,9 @@ def measure(half: str) -> dict[str, Any]:
 
 def measure_one(name: str, n_gold: int, stop_at: float) -> dict[str, Any]:
     """Return the mean over shuffles of the items."""
-    n_seeds = _SEEDS["many" if load(name)[0].shape[1] > _MANY_SOURCES else "few"]
-    runs = [replay(name, seed, n_gold, stop_at) for seed in range(n_seeds)]
+    runs = [replay(name, seed, n_gold, stop_at) for seed in range(_SHUFFLES)]
+    if runs[0]["items"] < _FEW_ITEMS:
+        runs += [replay(name, seed, n_gold, stop_at) for seed in range(_SHUFFLES, _SHUFFLES_OF_FEW)]
     mean: dict[str, Any] = {key: float(np.mean([run[key] for run in runs])) for key in runs[0]}
     for outcome in OUTCOMES:  # per stopped item instead of per item
         share = mean[f"{outcome} share"]
@@ -163,8 +165,9 @@ def measure_one(name: str, n_gold: int, stop_at: float) -> dict[str, Any]:
 
 def page(halves: Mapping[str, Mapping[str, Any]]) -> str:
     """Return the page."""
-    sizes = {"few": _SEEDS["few"], "many": _SEEDS["many"], "many_sources": _MANY_SOURCES}
-    parts = [_HEAD.format(stop_at=STOP_AT, pilot=PILOT, **sizes)]
+    parts = [
+        _HEAD.format(stop_at=STOP_AT, pilot=PILOT, shuffles=_SHUFFLES, more=_SHUFFLES_OF_FEW, few=_FEW_ITEMS)
+    ]
     small: list[dict[str, Any]] = []
     for half, every in halves.items():
         results = {name: result for name, result in every.items() if name != "small"}
@@ -232,8 +235,8 @@ _HEAD = """# How many calls does adaptive asking save?
 `ask_judges(..., stop_at={stop_at})` asks all judges about a pilot, then one judge at a time about every
 other item, until the others would hardly improve its label ([guide](../guides/judges.md#ask-fewer-judges)).
 This page replays recorded votes with `fs.judges.simulate_asking`, a pilot of {pilot} items, and parameters
-learned only from votes that were asked for. Numbers are means of {few} shuffles of the items, or of {many}
-for crowds with more than {many_sources} workers. In a crowd, the judges of an item are the workers who
+learned only from votes that were asked for. Numbers are means of {shuffles} shuffles of the items, and of
+{more} for datasets with fewer than {few:,} items. In a crowd, the judges of an item are the workers who
 answered it. `benchmarks/quality/asking.py` writes this page.
 
 There are two goals:
@@ -255,22 +258,20 @@ fifth of them. The draws were not used to choose the rule.
 _TAIL = """## How to read it
 
 - **The first goal is met** on simulated panels, `llm_civilcomments`, `llm_rewardbench2_pairs`, `crowd_rte`
-  and `crowd_sp_amt`. With 100 gold labels, simulated panels of two classes lose .7 points, because one of
-  five pilots, by chance, contains too few labels that change, and `llm_rewardbench2_pairs` loses 1.1 points.
-- **Small panels** lose .4 points on average, and up to .7 in a row of the table. Single panels lose up to 3.0
-  points: a pilot of 60 or 200 items may by chance contain too few labels that change. With three or four
-  judges, most of the calls are needed.
+  and `crowd_sp_amt`. With 100 gold labels, simulated panels of two classes and `llm_rewardbench2_pairs`
+  lose .7 points. In the first 8 of the 40 shuffles of `crowd_rte`, 50.2% of the calls were made.
+- **Small panels** lose .4 points on average, and up to 1.1 in a row of the table. Single panels lose up to
+  3.0 points, and up to 6.6 on 540 other draws: a pilot of 60 or 200 items may by chance contain too few
+  labels that change. With three or four judges, most of the calls are needed.
 - **It is not met by crowds with few or contradictory votes.** With 2.5 votes per item, as in `crowd_labelme`,
   the pilot and one call per item are already more than half of the calls. On `crowd_trec`, workers disagree
-  so often that two thirds of the votes are needed to reproduce the labels of all. `crowd_dog`, `crowd_ms`
-  and `crowd_web` need 58% to 68% of the calls.
-- **It is not met on `crowd_adult`.** Half of its 825 workers have at most 18 votes. Stopping costs little:
-  by the model of the run, asking all would gain .2 to .6 points. But workers are estimated from fewer votes.
-  Labels by all votes, with workers estimated from a random 40% to 50% of the items, are 1.4 points worse.
-  Also, the 333 items with gold labels are more difficult than the others, and twice as many of their labels
-  change; the difference has a standard error of one point. The same applies to `crowd_trec`: of the items
-  on which all workers were asked, one label in seven changes because workers are estimated from fewer
-  votes.
+  so often that 60% of the votes are needed to reproduce the labels of all. `crowd_dog`, `crowd_ms`
+  and `crowd_web` need more than half of the calls, too.
+- **`crowd_adult`** needs less than half of the calls, but loses 1.3 points. Half of its 825 workers have
+  at most 18 votes, so a part of the loss is due to workers that are estimated from fewer votes: labels by all
+  votes, with workers estimated from a random 40% to 50% of the items, are 1.4 points worse. The difference
+  has a standard error of a point, because there are only 333 gold labels. By the model of all votes, which
+  labels all 11,040 items, the loss is .7 points.
 - **Stopped** items are expected to lose half a point of accuracy, compared with asking all judges, on
   average over all items. They are called **certain** if their estimated error is at most 5%, and
   **settled** otherwise. The error of settled items is that of the whole panel: compare it with asking all
@@ -283,7 +284,8 @@ _TAIL = """## How to read it
 
 The stopping rule and the number of refits were chosen on `llm_civilcomments`, `crowd_rte`, `crowd_adult`
 and simulated panels; [0016](../design/0016-panels.md#when-to-stop-asking) explains it. The tolerance of
-half a point is the goal, and was not tuned. That two judges are asked about every item, and that plausible
+half a point is the goal, and was not tuned. That items of a crowd are started in parts was chosen on
+`crowd_adult`, `crowd_trec` and `crowd_rte`. That two judges are asked about every item, and that plausible
 tables determine the loss, was chosen on 360 small simulated panels other than those above; it changes nothing
 in crowds, whose workers have too few votes in the pilot. A former rule lost 1.9 points on simulated panels,
 because it stopped items at an error of 5% even if the other judges would have reduced it to 1%. Without

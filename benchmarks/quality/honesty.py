@@ -48,7 +48,7 @@ from flyingsquid.estimation.intervals import (
     intervals_around,
 )
 from flyingsquid.estimation.mixture import fit_mixture
-from flyingsquid.estimation.tied_em import rows_of
+from flyingsquid.estimation.table_em import rows_of
 from flyingsquid.fits.diagnostics import VerdictKind
 
 ROOT = Path(__file__).parents[2]

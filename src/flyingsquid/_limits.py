@@ -1,4 +1,4 @@
-"""Size limits that determine how votes are counted and stored. Tests can change them."""
+"""Size limits that determine how votes are read, counted and stored. Tests can change them."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from dataclasses import dataclass, replace
 
 @dataclass(frozen=True, slots=True)
 class Limits:
-    """Size limits that determine how votes are counted and stored.
+    """Size limits that determine how votes are read, counted and stored.
 
     Attributes
     ----------
@@ -30,6 +30,13 @@ class Limits:
     compiled_cells : int
         Votes with fewer cells than this are processed by NumPy on one thread, which is done before numba is
         imported or a second thread has started.
+    chunk_rows : int
+        Files are read in chunks of at most this many items.
+    loaded_cells, most_cells : int
+        Commands load files with at most this many votes, and read larger ones in chunks. Work that needs all
+        votes in memory raises an error above the second number.
+    sampled_items : int
+        Analyses and reports of a file use an evenly spaced sample of at most this many items.
     """
 
     dense_pair_bytes: int = 1 << 28
@@ -40,6 +47,10 @@ class Limits:
     table_cells: int = 1 << 28
     distinct_rows: int = 1 << 18  # more than all rows of eleven binary sources
     compiled_cells: int = 1 << 22
+    chunk_rows: int = 1 << 19
+    loaded_cells: int = 1 << 24
+    most_cells: int = 1 << 28
+    sampled_items: int = 1_000_000
 
 
 LIMITS: ContextVar[Limits] = ContextVar("limits", default=Limits())  # noqa: B039  # immutable

@@ -39,6 +39,8 @@ class Table:
     footnotes : tuple of str, printed below
     formats : tuple of str, or empty
         Format of the numbers of each column, such as ``".0%"``; ``""`` for four digits.
+    headings : tuple of str, or empty
+        Printed headings, if they are not ``columns``.
 
     Examples
     --------
@@ -56,6 +58,7 @@ class Table:
     title: str = ""
     footnotes: tuple[str, ...] = ()
     formats: tuple[str, ...] = ()
+    headings: tuple[str, ...] = ()
 
     def __post_init__(self) -> None:
         if not self.columns or len(set(self.columns)) < len(self.columns):
@@ -64,10 +67,11 @@ class Table:
         if wrong is not None:
             width = format_count(len(self.columns), "cell")
             raise FlyingSquidError(f"`rows` must have {width} each; got {wrong}.")
-        if self.formats and len(self.formats) != len(self.columns):
-            raise FlyingSquidError(
-                f"`formats` must have one entry per column ({len(self.columns)}); got {len(self.formats)}."
-            )
+        for name, given in (("formats", self.formats), ("headings", self.headings)):
+            if given and len(given) != len(self.columns):
+                raise FlyingSquidError(
+                    f"`{name}` must have one entry per column ({len(self.columns)}); got {len(given)}."
+                )
 
     @classmethod
     def of_columns(
@@ -127,7 +131,8 @@ class Table:
         columns = list(zip(*self.rows, strict=True)) or [()] * len(self.columns)
         kept = [at for at, c in enumerate(columns) if not c or not all(map(_is_blank, c))] or [0]
         formats = self.formats or ("",) * len(self.columns)
-        head = [_printable(self.columns[at]) for at in kept]
+        headings = self.headings or self.columns
+        head = [_printable(headings[at]) for at in kept]
         body = [[_shown(row[at], formats[at]) for at in kept] for row in self.rows[:most]]
         right = [not any(isinstance(value, str) for value in columns[at]) for at in kept]
         return head, body, right

@@ -43,6 +43,25 @@ def test_comparison_with_majority(model, sample):
     assert "majority vote" in str(found)
 
 
+@pytest.mark.parametrize(
+    ("classes", "name"),
+    [
+        (("ham", "spam"), "F1 (spam)"),
+        (("ham", "x" * 99), f"F1 ({'x' * 27}...)"),
+        (("ham", "spam", "other"), "F1 (mean over classes)"),
+    ],
+)
+def test_f1_names_its_class(classes, name):
+    rng = np.random.default_rng(0)
+    y = np.array(classes)[rng.integers(0, len(classes), 90)]
+    given = np.where(rng.random((90, 3)) < 0.8, y[:, None], classes[0])
+    votes = fs.Votes.from_classes(given, classes=list(classes))
+    found = compare_with_majority(fs.LabelModel().fit(votes), votes, y)
+    assert name in str(found).splitlines()[0]
+    assert name in found._repr_html_()
+    assert list(found.table().to_dict()) == ["labels", "accuracy", "f1", "log_loss"]
+
+
 def test_the_verdict_gives_the_direction(model, sample):
     found = compare_with_majority(model, sample.votes, sample.y)
     worse = replace(found, gain=-found.gain, gain_interval=(-0.2, -0.1))

@@ -8,7 +8,11 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-pytestmark = pytest.mark.extra  # the harness reads the machine with psutil
+pytestmark = [
+    pytest.mark.extra,  # the harness reads the machine with psutil
+    # Some judges, simulated and real, have nothing in common with the others.
+    pytest.mark.filterwarnings("ignore::flyingsquid.exceptions.SourceWarning"),
+]
 
 
 @pytest.fixture(scope="module")

@@ -9,11 +9,11 @@ import numpy as np
 import pytest
 
 import flyingsquid as fs
+from flyingsquid._limits import use_limits
 from flyingsquid.analysis import findings, panel_report
 from flyingsquid.cli.analysis import analyze, records_of
 from flyingsquid.cli.console import Console, describe
 from flyingsquid.cli.inputs import LoadedVotes
-from flyingsquid.cli.options import ReadLimits
 from flyingsquid.exceptions import Hint, Note, OptionError, VoteFileError
 from flyingsquid.files import open_votes
 from tests.support.cli_files import NAMES, make_samples, run, write_csv
@@ -114,13 +114,12 @@ def test_a_panel_with_one_row_per_answer(panel):
 
 
 def test_a_layout_needs_all_votes_in_memory(panel):
-    limits = ReadLimits(loaded_cells=10, most_cells=20)
-    with pytest.raises(OptionError, match="--layout"):
-        LoadedVotes.load(open_votes("panel.csv"), layout="{judge}|{order}", limits=limits)
+    with use_limits(loaded_cells=10, most_cells=20), pytest.raises(OptionError, match="--layout"):
+        LoadedVotes.load(open_votes("panel.csv"), layout="{judge}|{order}")
 
 
 def test_analyze_looks_at_a_part_of_a_large_file(folder):
-    assert "A sample of 100 items" in run("analyze", "votes.csv", limits=ReadLimits(sampled_items=100))
+    assert "A sample of 100 items" in run("analyze", "votes.csv", limits={"sampled_items": 100})
 
 
 def test_a_report_shows_the_items(folder):
@@ -144,7 +143,7 @@ def test_a_report_shows_the_items(folder):
 
 @pytest.mark.parametrize("most", [300, 60])  # all items, and a sample of every fifth
 def test_a_report_names_items_by_their_identifiers(folder, most):
-    run("report", "votes.csv", "-o", "report.html", limits=ReadLimits(sampled_items=most))
+    run("report", "votes.csv", "-o", "report.html", limits={"sampled_items": most})
     named = re.findall(r'class="id"><bdi>(.*?)</bdi>', (folder / "report.html").read_text("utf-8"))
     ids = open_votes("votes.csv").read().ids[:: 300 // most]
     assert named

@@ -15,7 +15,6 @@ import flyingsquid as fs
 from flyingsquid._limits import use_limits
 from flyingsquid.cli.inputs import LoadedVotes
 from flyingsquid.cli.main import main
-from flyingsquid.cli.options import ReadLimits
 from flyingsquid.exceptions import VoteFileError
 from flyingsquid.files import open_votes
 from tests.support.cli_files import NAMES, make_samples, simulate, texts, write_csv, write_wide
@@ -35,13 +34,14 @@ def folder(samples, tmp_path, monkeypatch):
     return tmp_path
 
 
-def run(*words: object, code: int = 0, limits: ReadLimits | None = None):
-    result = CliRunner().invoke(main, [str(word) for word in words], catch_exceptions=False, obj=limits)
+def run(*words: object, code: int = 0, limits: dict[str, int] | None = None):
+    with use_limits(**(limits or {})):
+        result = CliRunner().invoke(main, [str(word) for word in words], catch_exceptions=False)
     assert result.exit_code == code, result.output
     return result
 
 
-def label(*words: object, code: int = 0, limits: ReadLimits | None = None):
+def label(*words: object, code: int = 0, limits: dict[str, int] | None = None):
     return run("label", *words, code=code, limits=limits)
 
 
@@ -73,7 +73,7 @@ def test_labels_are_those_of_the_library(folder):
 
 def test_chunks_give_the_labels_of_memory(folder):
     label("votes.csv", "-o", "whole.csv")
-    limits = ReadLimits(loaded_cells=0, chunk_rows=7)
+    limits = {"loaded_cells": 0, "chunk_rows": 7}
     said = label("votes.csv", "-o", "chunks.csv", limits=limits).output
     assert "distinct rows" in said
     np.testing.assert_allclose(probabilities("chunks.csv"), probabilities("whole.csv"), atol=1e-12)
@@ -131,6 +131,7 @@ def test_gold_labels_of_unknown_items_are_refused(folder):
 def test_gold_labels_are_compared_and_never_learned_silently(folder):
     said = label("judged.csv", "-o", "a.csv", "--gold", "truth").output
     assert "On 150 items with gold labels" in said
+    assert "F1 (spam)" in said
     assert "optimistic" not in said
     label("votes.csv", "-o", "b.csv")
     assert (folder / "a.csv").read_bytes() == (folder / "b.csv").read_bytes()
@@ -243,7 +244,7 @@ def test_graphs_of_sources(folder):
     label("votes.csv", "-o", "a.csv", "--graph", "graph.json")
     label("votes.csv", "-o", "b.csv", "--graph", "learn")
     (folder / "wrong.json").write_text("{}")
-    assert "wrong.json" in label("votes.csv", "-o", "c.csv", "--graph", "wrong.json", code=1).output
+    assert "wrong.json" in label("votes.csv", "-o", "c.csv", "--graph", "wrong.json", code=2).output
     (folder / "tasks.json").write_text(fs.DependencyGraph.chain(2, 3).to_json())
     assert "once per task" in label("votes.csv", "-o", "c.csv", "--graph", "tasks.json", code=1).output
     label("votes.csv", "-o", "c.csv", "--graph", "chain:1", code=2)
@@ -292,13 +293,13 @@ def test_many_classes(folder):
 
 def test_a_report_of_a_large_file_is_about_a_part(folder):
     words = ("votes.csv", "-o", "labels.csv", "--report", "report.html")
-    said = label(*words, limits=ReadLimits(sampled_items=100)).output
+    said = label(*words, limits={"sampled_items": 100}).output
     assert "report.html: report of a sample of 100 items" in said
     assert "100 items" in (folder / "report.html").read_text("utf-8")
 
 
 def test_what_was_left_out_for_want_of_memory_is_said(folder):
-    limits = ReadLimits(loaded_cells=0)
+    limits = {"loaded_cells": 0}
     with use_limits(distinct_rows=5):
         said = label("votes.csv", "-o", "labels.csv", limits=limits).output
     assert "from counts, because there are more than 5 distinct rows" in said
@@ -326,14 +327,14 @@ def test_a_graph_is_learned_from_chunks_too(folder):
     label("copies.csv", "-o", "whole.csv", "--graph", "learn", "--model", "whole.fsq")
     words = ("copies.csv", "-o", "chunks.csv", "--graph", "learn", "--model", "chunks.fsq")
     with use_limits(distinct_rows=5):
-        label(*words, limits=ReadLimits(loaded_cells=0))
+        label(*words, limits={"loaded_cells": 0})
     whole, chunks = fs.load("whole.fsq"), fs.load("chunks.fsq")
     assert whole.graph_.source_edges == chunks.graph_.source_edges != ()
     assert whole.moments_ == chunks.moments_
 
 
 def test_a_report_of_many_clips_is_about_some(folder):
-    limits = ReadLimits(sampled_items=60)
+    limits = {"sampled_items": 60}
     words = ("frames.csv", "-o", "a.csv", "--graph", "chain:6", "--report", "r.html", "--model", "c.fsq")
     assert "of row 4 of clips of 6, 10 of them" in label(*words, limits=limits).output
     assert "of row 4" in run("report", "frames.csv", "-o", "s.html", "--with-model", "c.fsq").output
@@ -355,7 +356,7 @@ def test_an_output_without_a_format_names_the_option_of_the_output(folder):
 
 def test_what_needs_all_votes_says_so_where_they_are_too_many(folder):
     words = ("judged.csv", "-o", "labels.csv", "--gold", "truth", "--learn-from-gold")
-    limits = ReadLimits(loaded_cells=10, most_cells=100)
+    limits = {"loaded_cells": 10, "most_cells": 100}
     assert "--learn-from-gold needs all votes in memory" in label(*words, code=1, limits=limits).output
     assert not (folder / "labels.csv").exists()
 
@@ -375,8 +376,8 @@ def test_texts_agree_with_codes():
 @pytest.mark.parametrize("most", [1, 7, 299, 300, 1000])
 @pytest.mark.parametrize("whole", [True, False])
 def test_items_are_spread_evenly(folder, most, whole):
-    limits = ReadLimits(loaded_cells=1 << 24 if whole else 0, sampled_items=most)
-    chunk, step = LoadedVotes.load(open_votes("votes.csv", chunk_rows=11), limits=limits).sample()
+    with use_limits(loaded_cells=1 << 24 if whole else 0, sampled_items=most):
+        chunk, step = LoadedVotes.load(open_votes("votes.csv", chunk_rows=11)).sample()
     assert [str(each) for each in chunk.ids] == [f"m{i}" for i in range(0, 300, step)]
     assert chunk.votes.n_items <= most
     assert chunk.votes.n_items == -(-300 // step)
@@ -406,3 +407,13 @@ def test_control_codes_in_classes_do_not_reach_the_terminal(folder):
     assert "\x1b" not in output
     assert "classes h am/s" in output
     assert rows_of("odd-labels.csv")[0]["label"] == "h\nam"
+
+
+def test_gold_labels_that_are_something_else(folder):
+    rows = [f"k{i},{'ham' if i % 2 else 'spam'},ham,spam,{'spma' if i == 7 else 'ham'}" for i in range(300)]
+    (folder / "v.csv").write_text("\n".join(["key,a,b,c,known", *rows]))
+    said = label("v.csv", "-o", "labels.csv", "--gold", "key", code=1).output
+    assert "'key' has at least 300 different values on 300 rows and is probably not the gold labels" in said
+    assert not (folder / "labels.csv").exists()
+    said = label("v.csv", "-o", "labels.csv", "--gold", "known").output
+    assert "No source votes for 'spma'" in " ".join(said.split())

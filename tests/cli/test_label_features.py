@@ -11,8 +11,8 @@ from click.testing import CliRunner
 from scipy.sparse import csr_array, save_npz
 
 import flyingsquid as fs
+from flyingsquid._limits import use_limits
 from flyingsquid.cli.main import main
-from flyingsquid.cli.options import ReadLimits
 from flyingsquid.files import open_votes
 
 
@@ -37,8 +37,9 @@ def folder(tmp_path, monkeypatch):
     return tmp_path
 
 
-def label(*words: object, code: int = 0, limits: ReadLimits | None = None) -> str:
-    result = CliRunner().invoke(main, ["label", *map(str, words)], catch_exceptions=False, obj=limits)
+def label(*words: object, code: int = 0, limits: dict[str, int] | None = None) -> str:
+    with use_limits(**(limits or {})):
+        result = CliRunner().invoke(main, ["label", *map(str, words)], catch_exceptions=False)
     assert result.exit_code == code, result.output
     return result.output
 
@@ -63,7 +64,7 @@ def test_files_that_do_not_fit_into_memory_are_read_in_chunks(folder):
     words = ("votes.csv", "-o", "labels.csv", "--features", "X.npy", "--ignore", "truth", "--force")
     label(*words)
     expected = read_probabilities("labels.csv")
-    label(*words, limits=ReadLimits(loaded_cells=10, most_cells=20))
+    label(*words, limits={"loaded_cells": 10, "most_cells": 20})
     np.testing.assert_allclose(read_probabilities("labels.csv"), expected, atol=1e-4)
 
 

@@ -337,3 +337,25 @@ def test_help_has_an_example_and_says_what_standard_output_cannot_do():
     text = " ".join(RUNNER.invoke(main, ["stream", "--help"]).output.split())
     for words in ("Examples:", "printed twice", "143 SIGTERM", "141 standard output was closed"):
         assert words in text
+
+
+@pytest.mark.parametrize(
+    ("field", "values"),
+    [("label", [0, 1]), ("text", [f"text {i}" for i in range(100)]), ("split", ["train", "test"])],
+)
+def test_a_field_that_is_not_a_vote_is_refused_before_labels_are_written(field, values, straight):
+    rows = [json.loads(line) for line in LINES.splitlines()]
+    more = "".join(json.dumps(row | {field: values[i % len(values)]}) + "\n" for i, row in enumerate(rows))
+    refused = run(*OPTIONS, text=more)
+    assert (refused.exit_code, refused.stdout) == (1, "")
+    assert f"--ignore {field}" in refused.stderr
+    assert run(*OPTIONS, "--ignore", field, text=more).stdout == straight
+    nested = "".join(json.dumps({field: values[0], "votes": row}) + "\n" for row in rows)
+    assert run(*OPTIONS, text=nested).stdout == straight
+
+
+def test_any_name_is_a_source_in_a_field_of_votes():
+    text = "".join(json.dumps({"votes": {"label": i % 2, "y": i % 2}}) + "\n" for i in range(30))
+    assert run(text=text).exit_code == 0
+    named = "".join(json.dumps({"label": i % 2, "y": i % 2}) + "\n" for i in range(30))
+    assert run("--sources", "label,y", text=named).exit_code == 0

@@ -214,7 +214,7 @@ def test_gold_labels_are_counted_with_weights_and_by_unit():
     for i in range(3):
         right = labeled & (codes[:, i] == known)
         assert found.right[i] == pytest.approx(weights[right].sum())
-        assert found.cast[i] == pytest.approx(weights[labeled & (codes[:, i] >= 0)].sum())
+        assert found.n_votes[i] == pytest.approx(weights[labeled & (codes[:, i] >= 0)].sum())
     (unit,) = found.units
     for a in (-1, 0, 1):
         for b in (-1, 0, 1):

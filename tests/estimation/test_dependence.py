@@ -180,10 +180,19 @@ def test_a_contradiction_needs_a_second_factor_many_sources_and_two_classes(
 
 
 def test_near_copies_count_in_full_and_other_dependence_by_a_factor():
-    shared = np.array([[0.0, 0.95, 0.5], [0.95, 0.0, 0.89], [0.5, 0.89, 0.0]])
-    found = Dependence(shared).scaled(0.5)
-    np.testing.assert_allclose(found, [[0, 0.95, 0.25], [0.95, 0, 0.445], [0.25, 0.445, 0]])
+    shared = np.array([[0.0, 0.95, 0.5], [0.95, 0.0, 0.96], [0.5, 0.96, 0.0]])
+    found = Dependence(shared, np.array([0, 0, 1])).scaled(0.5)
+    np.testing.assert_allclose(found, [[0, 0.95, 0.25], [0.95, 0, 0.48], [0.25, 0.48, 0]])
     assert Dependence(None).scaled(0.5) is None
+
+
+def test_rules_that_share_only_their_blanks_are_not_copies():
+    rng = np.random.default_rng(0)
+    spans = np.where(rng.random((3_000, 5)) < 0.04, 1, -1)
+    spans[rng.random(3_000) < 0.02] = 1  # found by all, so that pairs can be compared
+    filled = np.where((spans < 0).all(axis=1, keepdims=True), 0, spans)
+    filled = np.column_stack([filled, filled[:, 0]])
+    assert near_copies(moments_of(filled)).tolist() == [0, 1, 2, 3, 4, 0]
 
 
 @pytest.mark.parametrize(("copied", "is_copy"), [(0.97, True), (0.8, False)])

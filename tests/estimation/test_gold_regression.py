@@ -25,57 +25,6 @@ def probabilities(labels, codes, found):
     return found.correction.apply(labels, OneHot.of(codes, labels.shape[1]))
 
 
-@pytest.mark.parametrize(("n_classes", "m"), [(2, 4), (3, 5), (2, 60), (4, 30)])
-def test_approximate_leave_one_out_is_close_to_exact(n_classes, m):
-    labels, codes, y = drawn(40, n_classes, m)
-    features = gold_regression._Features.of(labels, OneHot.of(codes, n_classes))
-    start, scales, share = features.start(), features.scales(0.3, 0.4), np.ones(40)
-    left_out = gold_regression._fit(features.values, y, share, scales, start).left_out
-    exact = []
-    for i in range(40):
-        kept = np.arange(40) != i
-        without = gold_regression._fit(features.values[kept], y[kept], share[kept], scales, start)
-        exact.append(features.values[i] @ without.coefficients)
-    loss, expected = (gold_regression._log_loss(np.array(z), y).mean() for z in (left_out, exact))
-    assert loss == pytest.approx(expected, rel=0.05)
-
-
-def test_evidence_is_the_probability_of_the_labels_under_the_prior():
-    """One intercept: the integral over its Gaussian prior, by quadrature."""
-    y = np.array([0, 1, 1, 1, 0, 1, 1, 0, 1, 1])
-    features = np.zeros((10, 2, 1))
-    features[:, 1, 0] = 0.7  # its prior standard deviation
-    found = gold_regression._newton(features, np.zeros((10, 2)), y, np.ones(10))
-    nodes, weights = np.polynomial.hermite_e.hermegauss(60)
-    p = 1 / (1 + np.exp(-0.7 * nodes))
-    exact = np.log(weights @ (p ** y.sum() * (1 - p) ** (10 - y.sum())) / np.sqrt(2 * np.pi))
-    assert found.evidence == pytest.approx(exact, abs=0.02)
-
-
-def test_both_spaces_give_the_same_leave_one_out():
-    """Few coefficients and many classes, or the other way around: one formula."""
-    labels, codes, y = drawn(30, 9, 3)
-    features = gold_regression._Features.of(labels, OneHot.of(codes, 9)).values[:, :, :2]
-    share = np.linspace(0.5, 2.0, 30)
-    small = gold_regression._newton(features, features[:, :, 0], y, share)
-    padded = np.concatenate([features, np.zeros((30, 9, 10))], axis=2)
-    large = gold_regression._newton(padded, features[:, :, 0], y, share)
-    np.testing.assert_allclose(small.left_out, large.left_out, atol=1e-9)
-    assert small.evidence == pytest.approx(large.evidence)
-
-
-def test_more_coefficients_than_logits_change_nothing_but_the_speed():
-    labels, codes, y = drawn(12, 2, 40)
-    features = gold_regression._Features.of(labels, OneHot.of(codes, 2))
-    scales, start, share = features.scales(0.3, 0.4), features.start(), np.ones(12)
-    assert features.values.shape[2] > 24
-    reduced = gold_regression._fit(features.values, y, share, scales, start)
-    plain = gold_regression._newton(features.values * scales, features.values @ start, y, share)
-    np.testing.assert_allclose(reduced.coefficients - start, scales * plain.coefficients, atol=1e-5)
-    np.testing.assert_allclose(reduced.left_out, plain.left_out, atol=1e-5)
-    assert reduced.evidence == pytest.approx(plain.evidence)
-
-
 @pytest.mark.parametrize("n_classes", [2, 3])
 def test_order_does_not_matter(n_classes):
     labels, codes, y = drawn(60, n_classes, 6)
@@ -89,29 +38,47 @@ def test_order_does_not_matter(n_classes):
     np.testing.assert_allclose(probabilities(mixed, renamed, found), plain[:, names], atol=1e-5)
 
 
-def test_a_weight_of_two_is_an_item_twice_in_the_fit():
-    labels, codes, y = drawn(40, 2, 5)
-    features = gold_regression._Features.of(labels, OneHot.of(codes, 2))
-    scales, start, share = features.scales(0.3, 0.4), features.start(), np.ones(40)
-    share[:10] = 2.0
-    weighted = gold_regression._fit(features.values, y, share, scales, start)
-    twice = np.r_[np.arange(40), np.arange(10)]
-    repeated = gold_regression._fit(features.values[twice], y[twice], np.ones(50), scales, start)
-    np.testing.assert_allclose(weighted.coefficients, repeated.coefficients, atol=1e-5)
-    assert weighted.evidence == pytest.approx(repeated.evidence)
-
-
 def test_the_number_of_coefficients_is_bounded(monkeypatch):
-    """Sources with most votes keep coefficients of their own; equally active ones are treated alike."""
+    """The most frequent votes keep coefficients of their own; equally frequent ones are treated alike."""
     labels, codes, y = drawn(50, 2, 8)
     codes[:, :3] = -1
     codes[:10, :3] = 0
-    monkeypatch.setattr(gold_regression, "_MOST_CELLS", 100 * 14)
-    features = gold_regression._Features.of(labels, OneHot.of(codes, 2))
-    assert features.sources.tolist() == [3, 4, 5, 6, 7]
+    monkeypatch.setattr(gold_regression, "_MOST_CELLS", 50 * (4 + 12))  # 12 columns of 50 items
     found = fit_correction(labels, OneHot.of(codes, 2), y)
-    assert not found.correction.weights[:3].any()
-    assert found.correction.weights[3:].any()
+    assert not found.correction.tables[:3].any()
+    assert found.correction.tables[3:].any(axis=(1, 2)).all()
+
+
+def test_sources_with_confusions_of_their_own_get_tables():
+    """Two groups of sources, each of which confuses other classes: gold labels separate them."""
+    rng = np.random.default_rng(0)
+    y = rng.integers(0, 4, 1_200)
+    swapped = np.array([[1, 0, 2, 3], [0, 1, 3, 2]])
+    codes = np.where(rng.random((1_200, 6)) < 0.5, y[:, None], swapped[np.arange(6) % 2][:, y].T)
+    counts = np.stack([(codes == k).sum(axis=1) for k in range(4)], axis=1) + 1.0
+    labels = counts / counts.sum(axis=1, keepdims=True)
+    found = fit_correction(labels[:200], OneHot.of(codes[:200], 4), y[:200])
+    right = probabilities(labels, codes, found)[200:].argmax(axis=1) == y[200:]
+    assert right.mean() > 0.9
+    adds = found.correction.tables
+    assert (adds[::2, 2, 2] - adds[::2, 2, 3]).min() > (adds[1::2, 2, 2] - adds[1::2, 2, 3]).max()
+
+
+def test_sources_without_gold_labels_get_the_common_confusion():
+    labels, codes, y = drawn(150, 3, 5)
+    codes[:, 4] = -1
+    tables = fit_correction(labels, OneHot.of(codes, 3), (y + 1) % 3).correction.tables
+    assert np.abs(tables[4]).max() > 0.1
+    spread = tables[:4].max(axis=0) - tables[:4].min(axis=0)
+    assert (np.abs(tables[4] - tables[:4].mean(axis=0)) <= 2 * spread).all()
+
+
+@pytest.mark.parametrize(("n", "n_classes", "m"), [(40, 2, 60), (200, 10, 40), (3_000, 2, 20)])
+def test_every_vote_has_coefficients_at_usual_sizes(n, n_classes, m):
+    labels, codes, _ = drawn(n, n_classes, m)
+    features = gold_regression._Features.of(labels, OneHot.of(codes, n_classes))
+    assert features.columns.all()
+    assert features.is_pooled == (n_classes > 2)
 
 
 def test_labels_that_the_posterior_predicts_well_change_little():
@@ -141,7 +108,7 @@ def test_very_many_classes_need_no_table_of_classes_by_classes():
     wide[:, :3] += labels
     wide /= wide.sum(axis=1, keepdims=True)
     found = fit_correction(wide, OneHot.of(codes, 20_000), y)
-    assert found.correction.confusion is None
+    assert found.correction.tables is None
     np.testing.assert_allclose(found.correction.apply(wide, OneHot.of(codes, 20_000)).sum(axis=1), 1)
 
 
@@ -212,9 +179,8 @@ def test_labels_are_enough_if_they_help_clearly_or_change_clearly_nothing(low, h
     assert ("more gold labels are needed" in changed.sentence()) != is_enough
 
 
-@pytest.mark.parametrize(("most", "kept"), [(4, [0, 1, 2, 3]), (3, [0, 1]), (2, [0, 1]), (1, [0]), (0, [])])
-def test_equally_active_sources_are_kept_or_left_out_together(most, kept):
-    codes = np.full((9, 4), -1, np.int8)
-    for source, n_votes in enumerate((9, 7, 4, 4)):
-        codes[:n_votes, source] = 0
-    assert _most_active(OneHot.of(codes, 2), most).tolist() == kept
+@pytest.mark.parametrize(("most", "kept"), [(4, 4), (3, 2), (2, 2), (1, 1), (0, 0), (-1, 0)])
+def test_equally_frequent_votes_are_kept_or_left_out_together(most, kept):
+    assert _most_active(np.array([[9.0, 7.0], [4.0, 4.0]]), most).ravel().tolist() == [
+        i < kept for i in range(4)
+    ]

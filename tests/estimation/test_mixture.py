@@ -10,10 +10,10 @@ import pytest
 from flyingsquid.estimation import mixture as module
 from flyingsquid.estimation.dependence import Dependence
 from flyingsquid.estimation.mixture import Complete, fit_mixture, fit_weights, gain_over_majority
-from flyingsquid.estimation.tied_em import rows_of
+from flyingsquid.estimation.table_em import rows_of
 from flyingsquid.estimation.trust import Trust
 from flyingsquid.estimation.weighted import vote_weights
-from flyingsquid.inference.weighted import TableTerm
+from flyingsquid.inference.weighted import TableTerm, mixture_posterior
 from flyingsquid.moments import Moments
 from flyingsquid.votes import Votes
 
@@ -37,15 +37,22 @@ def with_one_sided(votes, column=0, only=1):
 
 
 @pytest.mark.parametrize("one_sided", [False, True])
-def test_a_given_balance_is_a_pseudo_vote_relative_to_the_votes(one_sided):
-    votes = simulate(0, 500, [0.8, 0.7, 0.7])
+def test_a_given_balance_is_a_pseudo_vote_relative_to_the_labels(one_sided):
+    votes = simulate(0, 500, [0.8, 0.7, 0.7], coverage=0.7)
     votes = with_one_sided(votes) if one_sided else votes
-    moments = Moments.of(votes)
+    moments, codes = Moments.of(votes), votes.codes
     given = np.array([0.3, 0.7])
     fit = fit_weights(moments, None, given)
-    cast, weights = moments.vote_counts, fit.mixture.weights
-    observed = [sum(weights[i, k] * cast[i, k] for i in range(3)) for k in range(2)]
+    observed, weights = np.zeros(2), fit.mixture.weights
+    for i in range(3):
+        for k in range(2):
+            n_votes = (codes[codes[:, i] == k] >= 0).sum(axis=1)
+            items = weights[i, k] * len(n_votes) / n_votes.mean() if len(n_votes) else 0.0
+            sure = n_votes.mean() / (n_votes.mean() + 1) if len(n_votes) else 0.0
+            observed[k] += items * sure
+            observed += items * (1 - sure) / 2
     relative = [min(max(given[k] / (observed[k] / sum(observed)), 1 / 3), 3.0) for k in range(2)]
+    cast = moments.vote_counts
     several = cast[1:].sum() / cast.sum() if one_sided else 1.0
     expected = [several * relative[k] / sum(relative) + (1 - several) / 2 for k in range(2)]
     np.testing.assert_allclose(fit.mixture.prior, expected, rtol=1e-12)
@@ -57,12 +64,13 @@ def test_an_extreme_balance_counts_at_most_three_times_each_way(given):
     assert fit.mixture.prior.max() < 3 / (3 + 1 / 3) + 1e-12
 
 
-def test_a_balance_that_the_votes_show_changes_nothing():
-    moments = Moments.of(simulate(2, 300, [0.8, 0.7, 0.7]))
-    weights = fit_weights(moments, None, None).mixture.weights
-    shown = (moments.vote_counts * weights).sum(axis=0)
-    fit = fit_weights(moments, None, shown / shown.sum())
-    np.testing.assert_allclose(fit.mixture.prior, [0.5, 0.5])
+@pytest.mark.parametrize("n_sources", [3, 8])
+def test_a_balance_that_the_labels_have_changes_little(n_sources):
+    votes = simulate(2, 2_000, [0.8] * n_sources, share=0.7)
+    moments, rows = Moments.of(votes), rows_of(votes, None)
+    labels = mixture_posterior(votes.codes, fit_weights(moments, rows, None).mixture)
+    fit = fit_weights(moments, rows, labels.mean(axis=0))
+    np.testing.assert_allclose(fit.mixture.prior, [0.5, 0.5], atol=0.02)
 
 
 # ---------------------------------------------------------------------- items without votes
@@ -205,7 +213,7 @@ def test_gain_is_a_mean_over_items(is_tested, n_classes):
     of_rows = rng.dirichlet(np.ones(n_classes), (3, len(rows.counts)))
     # Rows are all possible ones: find the row of every item.
     hot = np.stack(
-        [rows.cast.class_sums((np.arange(3) == i)[:, None] * np.ones(n_classes)) for i in range(3)], 1
+        [rows.one_hot.class_sums((np.arange(3) == i)[:, None] * np.ones(n_classes)) for i in range(3)], 1
     )
     row_codes = np.where(hot.any(axis=2), hot.argmax(axis=2), -1)
     of_item = [int(np.flatnonzero((row_codes == row).all(axis=1))[0]) for row in codes]
@@ -251,3 +259,33 @@ def test_a_single_class_is_recognized_among_few_and_many_rows(n_items):
     codes[-1] = 1
     mixed = Votes.from_classes(codes, classes=[0, 1])
     assert fit_weights(Moments.of(mixed), rows_of(mixed, None), None).only_class is None
+
+
+# ---------------------------------------------------------------------- blanks that are votes for one class
+
+
+def token_rules(seed, n_classes, n_rules):
+    """Rules that mark spans of one class each; tokens that no rule marks are votes for class 0."""
+    rng = np.random.default_rng(seed)
+    y = np.where(rng.random(10_000) < 0.12, rng.integers(1, n_classes, 10_000), 0)
+    votes = np.full((len(y), n_rules), -1, np.int8)
+    for j in range(n_rules):
+        marked = 1 + j % (n_classes - 1)
+        found = (y == marked) & (rng.random(len(y)) < rng.uniform(0.05, 0.5))
+        votes[found | (rng.random(len(y)) < 0.002), j] = marked
+    return Votes.from_classes(votes, classes=range(n_classes)).fill_abstains(0), y
+
+
+@pytest.mark.parametrize("is_given", [False, True])
+@pytest.mark.parametrize(("n_classes", "n_rules"), [(2, 10), (3, 5), (3, 12), (4, 9)])
+def test_tokens_without_spans_are_as_certain_as_in_majority_vote(n_classes, n_rules, is_given):
+    votes, y = token_rules(0, n_classes, n_rules)
+    balance = np.bincount(y) / len(y) if is_given else None
+    fit = fit_mixture(Moments.of(votes), rows_of(votes, None), balance)
+    labels = mixture_posterior(votes.codes, fit.mixture)
+    counts = np.stack([(votes.codes == k).sum(axis=1) for k in range(n_classes)], axis=1) + 1.0
+    shares = counts / counts.sum(axis=1, keepdims=True)
+    ours, plain = (-np.log(each[np.arange(len(y)), y]).mean() for each in (labels, shares))
+    assert ours < plain
+    assert (labels.argmax(axis=1) == y).mean() > (shares.argmax(axis=1) == y).mean() - 0.003
+    assert fit.trust.share < 0.1

@@ -22,7 +22,7 @@ from flyingsquid.estimation.source_estimates import (
     estimate_by_gold,
     estimate_sources,
 )
-from flyingsquid.estimation.tied_em import RowEM, Tables, rows_of
+from flyingsquid.estimation.table_em import RowEM, Tables, rows_of
 from flyingsquid.estimation.trust import Trust
 from flyingsquid.estimation.weighted import vote_weights
 from flyingsquid.inference.weighted import Mixture, mixture_posterior
@@ -251,13 +251,15 @@ def test_very_many_parameters_have_errors_of_each_source_alone():
     errors, of_balance = module._table_errors(rows, posterior, many)
     assert not of_balance.any()
     scores = np.zeros((len(rows.counts), 4))
-    for n, row in enumerate(np.array([rows.cast.dense_votes(k)[:, :4] for k in (0, 1)]).transpose(1, 2, 0)):
+    for n, row in enumerate(
+        np.array([rows.one_hot.dense_votes(k)[:, :4] for k in (0, 1)]).transpose(1, 2, 0)
+    ):
         for i in range(4):
             for k in range(2):
                 p = tables.tables[i, k, k]
                 scores[n, i] += posterior[n, k] * (row[i, k] / p - row[i, 1 - k] / (1 - p))
-    share = np.array([sum(rows.counts[:, None] * posterior * rows.cast.dense_votes(k)[:, [i]] for k in (0, 1))
-                      .sum(axis=0) for i in range(4)])  # fmt: skip
+    votes = sum(rows.one_hot.dense_votes(k) for k in (0, 1))[:, :4]
+    share = votes.T @ (rows.counts[:, None] * posterior)
     share /= share.sum(axis=1, keepdims=True)
     accuracy = (share * np.einsum("mkk->mk", tables.tables)).sum(axis=1)
     information = rows.counts @ scores**2 + 40 / (accuracy * (1 - accuracy))

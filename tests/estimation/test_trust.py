@@ -7,7 +7,7 @@ import pytest
 from scipy import stats
 
 from flyingsquid.estimation.dependence import Dependence
-from flyingsquid.estimation.tied_em import Tables
+from flyingsquid.estimation.table_em import Tables
 from flyingsquid.estimation.trust import (
     Trust,
     _evidence_against,
@@ -64,6 +64,10 @@ def test_half_is_determined_by_a_hundred_pairs_of_votes():
     moments = Moments.of(three)
     weights = vote_weights(moments, None)
     assert share_determined(moments.compare_pairs(), weights) == pytest.approx(0.75)
+    one_sided = np.ones((100, 1), np.int8)  # its pairs do not count
+    moments = Moments.of(np.hstack([votes, one_sided]))
+    weights = vote_weights(moments, None)
+    assert share_determined(moments.compare_pairs(), weights) == pytest.approx(0.5)
 
 
 def test_the_prior_is_kept_without_evidence():

@@ -6,6 +6,7 @@ import pytest
 from flyingsquid.estimation.weighted import is_one_sided, vote_weights, votes_per_item
 from flyingsquid.moments import Moments
 from flyingsquid.votes import Votes
+from flyingsquid.votes.codes import NOT_ASKED
 
 
 def agreement(votes, n_classes, counted):
@@ -105,6 +106,14 @@ def test_votes_per_item_leave_out_one_sided_sources_and_count_copies_once():
     moments = Moments.of(votes)
     assert votes_per_item(moments, vote_weights(moments, None)) == pytest.approx(3.0)
     assert votes_per_item(moments, vote_weights(moments, shared)) == pytest.approx(2.0)
+
+
+def test_votes_that_were_not_asked_for_count_as_votes_per_item():
+    votes = panel(2, 400, [0.8, 0.8, 0.8, 0.8], 2, coverage=1.0)
+    votes[::2, 2:] = NOT_ASKED
+    votes[:, 3] = -1
+    moments = Moments.of(Votes(votes, (0, 1)))
+    assert votes_per_item(moments, vote_weights(moments, None)) == pytest.approx(3.0)
 
 
 def test_votes_for_one_class_on_every_item_weigh_nothing():

@@ -11,10 +11,11 @@ import pytest
 
 import flyingsquid as fs
 from flyingsquid.exceptions import ModelFileError
-from flyingsquid.files.fields import (
+from flyingsquid.files.state import (
     BOOLEAN,
     LABELS,
     TEXT,
+    State,
     check_fields,
     finite,
     integer,
@@ -22,8 +23,8 @@ from flyingsquid.files.fields import (
     one_of,
     optional,
     sequence_of,
+    write_state,
 )
-from flyingsquid.files.state import State, write_state
 from tests.fuzz.states import example_states, fuzz_states
 
 VALUES: list[Any] = [

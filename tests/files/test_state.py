@@ -6,7 +6,6 @@ import builtins
 import json
 import os
 from enum import IntEnum
-from typing import Any
 
 import numpy as np
 import pytest
@@ -156,50 +155,39 @@ def test_lists_that_hold_no_labels_are_refused(values):
 # ---------------------------------------------------------------------- what may not be written
 
 
-def nested(levels: int) -> dict[str, object]:
-    value: dict[str, object] = {}
-    for _ in range(levels - 1):
-        value = {"a": value}
-    return value
-
-
-NONE: Any = []  # neither meta nor arrays
-WRONG_KEY: Any = {3: np.zeros(1)}
+@pytest.mark.parametrize(
+    ("meta", "message"),
+    [
+        ({"a": [1, (2, 3)]}, "lists"),
+        ({"a": {1: 2}}, "keys"),
+        ({"a": np.nan}, "JSON values"),
+        ({"a": np.float32(1)}, "JSON values"),
+        ({"a": "\ud83d\ude00"}, "JSON values"),
+        ({"\ud800": 1}, "JSON values"),
+        ({"a": 1 << 20_000}, "JSON values"),
+    ],
+)
+def test_what_would_not_come_back_exactly_is_refused(tmp_path, meta, message):
+    with pytest.raises(ModelFileError, match=message):
+        write_state(tmp_path / "state", State("X", meta, {}))
+    assert list(tmp_path.iterdir()) == []
 
 
 @pytest.mark.parametrize(
-    ("state", "message"),
+    ("array", "message"),
     [
-        (State("X", {"a": [1, (2, 3)]}, {}), r"`meta\['a'\]\[1\]` .*tuple"),
-        (State("X", {"a": {1: 2}}, {}), r"`meta\['a'\]` .*keys.*got 1"),
-        (State("X", {"a": np.nan}, {}), r"`meta\['a'\]` .*got nan"),
-        (State("X", {"a": np.float64(1)}, {}), "of type float64"),
-        (State("X", {"a": Color.RED}, {}), "of type Color"),
-        (State("X", {"a": "\ud83d\ude00"}, {}), "UTF-8"),
-        (State("X", {"\ud800": 1}, {}), "keys"),
-        (State("X", {"a": 1 << 20_000}, {}), "got 20001 bits"),
-        (State("X", nested(65), {}), "nested at most 64"),
-        (State("X", NONE, {}), "`meta` .*got list"),
-        (State("", {}, {}), "`kind` .*got ''"),
-        (State("a/b", {}, {}), "`kind` .*got 'a/b'"),
-        (State("X", {}, NONE), "`arrays` .*got list"),
-        (State("X", {}, {"../x": np.zeros(1)}), "name of an array .*got '../x'"),
-        (State("X", {}, {"x\n": np.zeros(1)}), "name of an array"),
-        (State("X", {}, {"x" * 101: np.zeros(1)}), "at most 100 characters"),
-        (State("X", {}, WRONG_KEY), "name of an array .*got 3"),
-        (State("X", {}, {"x": NONE}), "Array 'x' .*got list"),
-        (State("X", {}, {"x": np.ma.array([1])}), "got MaskedArray"),
-        (State("X", {}, {"x": np.array(["a"])}), "got <U1"),
-        (State("X", {}, {"x": np.array([None])}), "got object"),
-        (State("X", {}, {"x": np.zeros(1, np.complex128)}), "got complex128"),
-        (State("X", {}, {"x": np.zeros(1, "M8[s]")}), "got datetime64"),
-        (State("X", {}, {"x": np.zeros(1, [("a", "f8")])}), "Array 'x'"),
-        (State("X", {}, {"x": np.array([0, 7], np.uint8).view(bool)}), "neither 0 nor 1"),
+        (np.ma.array([1]), "got int64"),
+        (np.array(["a"]), "got <U1"),
+        (np.array([None]), "got object"),
+        (np.zeros(1, np.complex128), "got complex128"),
+        (np.zeros(1, "M8[s]"), "got datetime64"),
+        (np.zeros(1, [("a", "f8")]), "Array 'x'"),
+        (np.array([0, 7], np.uint8).view(bool), "neither 0 nor 1"),
     ],
-)  # fmt: skip
-def test_what_would_not_come_back_exactly_is_refused(tmp_path, state, message):
+)
+def test_arrays_that_would_not_come_back_exactly_are_refused(tmp_path, array, message):
     with pytest.raises(ModelFileError, match=message):
-        write_state(tmp_path / "state", state)
+        write_state(tmp_path / "state", State("X", {}, {"x": array}))
     assert list(tmp_path.iterdir()) == []
 
 
@@ -207,18 +195,6 @@ def test_a_header_that_no_reader_would_take(tmp_path):
     with pytest.raises(ModelFileError, match="`meta`"):
         write_state(tmp_path / "state", State("X", {"a": "x" * MAX_HEADER}, {}))
     assert list(tmp_path.iterdir()) == []
-
-
-def test_the_deepest_and_longest_that_is_allowed(folder):
-    state = State("X", {**nested(64), "big": [1 << 1023, -(1 << 1023)]}, {"x": np.zeros((1,) * 32)})
-    write_state(folder / "deep", state)
-    assert_same(state, read_state(folder / "deep"))
-
-
-@pytest.mark.skipif(int(np.__version__.split(".")[0]) < 2, reason="older NumPy has no such array")
-def test_more_dimensions_than_every_numpy_has(tmp_path):
-    with pytest.raises(ModelFileError, match="got 33"):
-        write_state(tmp_path / "x", State("X", {}, {"x": np.zeros((1,) * 33)}))
 
 
 # ---------------------------------------------------------------------- whole or not at all

@@ -175,3 +175,14 @@ def long_form(tmp_path, rows):
 def test_votes_without_an_item_or_a_source(tmp_path, rows, words):
     with pytest.raises(VoteFileError, match=words):
         long_form(tmp_path, rows)
+
+
+def test_all_columns_that_are_not_votes_are_named(tmp_path):
+    rows = [
+        f"{i},text {i},{'train' if i % 3 else 'test'},{'ham' if i % 2 else ''},spam,ham" for i in range(30)
+    ]
+    (tmp_path / "v.csv").write_text("\n".join(["id,text,split,a,b,c", *rows]))
+    with pytest.raises(VoteFileError, match=r"'text' has .*'split' has values on every row") as caught:
+        open_votes(tmp_path / "v.csv")
+    assert caught.value.hints[0].value == ["text", "split"]
+    assert open_votes(tmp_path / "v.csv", ignore=["text", "split"]).source_names == ("a", "b", "c")

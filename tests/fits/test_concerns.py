@@ -170,3 +170,12 @@ def test_labels_hinge_on_an_even_balance_if_a_tenth_would_change():
     tied[::2, 1] = 1
     unsure = even_fit(tied, mixture=replace(even_fit(tied).mixture, weights=np.array([[1, 1], [1, 1.01]])))
     assert "50% of the labels" in said(unsure, tied)
+
+
+@pytest.mark.parametrize(("n_more", "is_reported"), [(20, False), (40, True)])
+def test_labels_do_not_hinge_on_a_balance_that_the_votes_do_not_contradict(n_more, is_reported):
+    votes = np.zeros((200, 2), np.int8)
+    votes[::2, 1] = 1  # the two sources disagree on every second item
+    votes[1::4] = 1
+    votes[:n_more] = 1  # 55 or 60% of the votes; 57% would be significant for 200 items
+    assert ("hinge" in said(even_fit(votes), votes)) == is_reported

@@ -67,7 +67,7 @@ def test_files_keep_everything(tmp_path, n_classes):
     ("where", "name", "value"),
     [
         ("arrays", "intercepts", np.array([np.nan, 0.0])),
-        ("arrays", "vote_corrections", np.zeros((3, 2))),
+        ("arrays", "vote_corrections", np.zeros((7, 2))),
         ("meta", "of_share", 1e9),
         ("meta", "of_posterior", "much"),
         ("meta", "gold", {"n_gold": 0, **{name: [0.0, 0.0, 0.0] for name in ("accuracy", "log_loss")}}),

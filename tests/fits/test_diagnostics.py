@@ -13,7 +13,7 @@ from sklearn.neighbors import KNeighborsClassifier
 import flyingsquid as fs
 from flyingsquid.estimation.dependence import Dependence
 from flyingsquid.estimation.mixture import gain_over_majority
-from flyingsquid.estimation.tied_em import rows_of
+from flyingsquid.estimation.table_em import rows_of
 from flyingsquid.exceptions import NotFittedError, SourceWarning
 from flyingsquid.fits.diagnostics import recommend_by_gold
 from tests.oracle.star import AnyStar

@@ -573,7 +573,7 @@ def training(draw: Draw) -> None:
     )
     given = np.random.default_rng(1).normal(size=(n, 2))
     try:
-        model.fit(given, votes)
+        model.fit(given, votes, gold=_gold(draw, n))
     except ValueError as error:  # what the end model refuses is its own to say
         if isinstance(error, fs.FlyingSquidError) or "at least 2 classes" not in str(error):
             raise

@@ -20,7 +20,7 @@ from flyingsquid.cli.stream import Checkpoint, Position, read_checkpoint, write_
 from flyingsquid.cli.stream_lines import Known
 from flyingsquid.exceptions import FlyingSquidError
 from flyingsquid.files.state import State, read_state, write_state
-from flyingsquid.moments.files import pairs_to_arrays, to_state
+from flyingsquid.moments.files import to_state
 from tests.support.strategies import fittable_votes
 
 VALUES: list[Any] = [
@@ -50,7 +50,9 @@ def example_states() -> dict[str, State]:
         "majority": fs.MajorityVote().fit(texts),
         "many labels": fs.MultiLabelModel(fs.LabelModel(method="triplet")).fit({"x": votes, "y": votes}),
         "sequence": fs.SequenceLabelModel().fit(votes, [100, 300]),
-        "scores": fs.ScoreModel().fit(votes + rng.normal(0, 1, votes.shape), names=list("abcde")),
+        "scores": fs.ScoreModel().fit(
+            rng.normal(size=(400, 1)) + rng.normal(size=(400, 5)), names=list("abcde")
+        ),
         "online": fs.OnlineLabelModel(150, method="triplet", classes=(0, 1)),
         "online auto": fs.OnlineLabelModel("auto", method="triplet"),
         "online decay": fs.OnlineLabelModel(decay=0.99, new_classes="add"),
@@ -79,9 +81,7 @@ def example_states() -> dict[str, State]:
 def _as_sparse(state: State) -> State:
     """The same counts as a sparse matrix, which files of many classes contain."""
     pairs = fs.Moments.from_state(state)._pairs[0].to_sparse()
-    return State(
-        state.kind, state.meta, {"missing": state.arrays["missing"], **pairs_to_arrays(pairs, "pairs")}
-    )
+    return State(state.kind, state.meta, {"missing": state.arrays["missing"], **pairs.to_arrays("pairs_0")})
 
 
 def mutated(state: State, rng: random.Random) -> State:

@@ -11,14 +11,13 @@ from flyingsquid.inference.correction import Correction
 from flyingsquid.votes.codes import OneHot
 
 
-def random_correction(n_classes, m=3, *, with_confusion):
+def random_correction(n_classes, m=3, *, has_tables=True):
     rng = np.random.default_rng(n_classes)
     return Correction(
         of_posterior=0.8,
         of_share=0.6,
         intercepts=rng.normal(size=n_classes),
-        weights=rng.normal(size=(m, n_classes)),
-        confusion=rng.normal(size=(n_classes, n_classes)) if with_confusion else None,
+        tables=rng.normal(size=(m, n_classes, n_classes)) if has_tables else None,
     )
 
 
@@ -30,16 +29,15 @@ def by_definition(correction, label, row):
         share = (cast.count(k) + 1 / n_classes) / (len(cast) + 1)
         scores[k] = correction.of_posterior * np.log(label[k]) + correction.of_share * np.log(share)
         scores[k] += correction.intercepts[k]
-        scores[k] += sum(correction.weights[i, k] for i, v in enumerate(row) if v == k)
-        if correction.confusion is not None and cast:
-            scores[k] += np.mean([correction.confusion[v, k] for v in cast])
+        if correction.tables is not None:
+            scores[k] += sum(correction.tables[i, v, k] for i, v in enumerate(row) if v >= 0)
     return np.exp(scores) / np.exp(scores).sum()
 
 
 @pytest.mark.parametrize("n_classes", [2, 3])
-@pytest.mark.parametrize("with_confusion", [False, True])
-def test_corrected_posteriors(n_classes, with_confusion):
-    correction = random_correction(n_classes, with_confusion=with_confusion)
+@pytest.mark.parametrize("has_tables", [False, True])
+def test_corrected_posteriors(n_classes, has_tables):
+    correction = random_correction(n_classes, has_tables=has_tables)
     rows = np.array(list(itertools.product(range(-1, n_classes), repeat=3)), np.int8)
     labels = np.random.default_rng(0).dirichlet(np.ones(n_classes), len(rows))
     found = correction.apply(labels, OneHot.of(rows, n_classes))
@@ -51,9 +49,9 @@ def test_corrected_posteriors(n_classes, with_confusion):
 
 
 @pytest.mark.parametrize("n_classes", [2, 3])
-@pytest.mark.parametrize("with_confusion", [False, True])
-def test_contributions_of_votes_add_up_to_the_change_of_the_log_odds(n_classes, with_confusion):
-    correction = random_correction(n_classes, with_confusion=with_confusion)
+@pytest.mark.parametrize("has_tables", [False, True])
+def test_contributions_of_votes_add_up_to_the_change_of_the_log_odds(n_classes, has_tables):
+    correction = random_correction(n_classes, has_tables=has_tables)
     row, base = np.array([1, 0, 1], np.int8), np.array([0.7, -0.4, 0.2])
     prior = np.full(n_classes, 1 / n_classes)
     label = prior.copy()
@@ -66,7 +64,7 @@ def test_contributions_of_votes_add_up_to_the_change_of_the_log_odds(n_classes, 
 
 
 def test_sources_that_do_not_vote_do_not_matter():
-    correction = random_correction(2, with_confusion=True)
+    correction = random_correction(2)
     label = np.array([[0.3, 0.7]])
     whole = correction.apply(label, OneHot.of(np.array([[1, -1, 0]], np.int8), 2))
     part = correction.of_sources(np.array([0, 2])).apply(label, OneHot.of(np.array([[1, 0]], np.int8), 2))
@@ -74,7 +72,7 @@ def test_sources_that_do_not_vote_do_not_matter():
 
 
 def test_impossible_classes_stay_finite():
-    correction = random_correction(2, with_confusion=False)
+    correction = random_correction(2)
     found = correction.apply(np.array([[0.0, 1.0]]), OneHot.of(np.array([[0, 0, 0]], np.int8), 2))
     assert np.isfinite(found).all()
     assert found.sum() == pytest.approx(1)

@@ -13,12 +13,16 @@ from hypothesis import strategies as st
 import flyingsquid as fs
 from flyingsquid.exceptions import OptionError
 from flyingsquid.judges import ask_judges, simulate_asking
+from flyingsquid.judges.planner import Planner
+from flyingsquid.judges.policy import spread_items
+from flyingsquid.votes.codes import ABSTAIN, NOT_ASKED
 from tests.fuzz.asking_kills import CONCURRENCY, killed
 from tests.support.judge_tools import judge
 from tests.support.panel_of_functions import ACCURACIES, CLASSES, accuracy_of, all_votes, make_panel
 
 N = 400
 NAMES = tuple(f"judge {j}" for j in range(len(ACCURACIES)))
+NAMES_OF_CROWD = tuple(f"worker {j}" for j in range(400))
 
 
 def votes_of_everybody(n=N):
@@ -174,6 +178,26 @@ def test_no_label_is_certain_if_the_pilot_does_not_test_the_judges():
     found = fs.judges.simulate_asking(votes, sample.y, stop_at=0.9, pilot=200, available=seen)
     assert "certain" not in found.asking.outcomes
     assert found.asking.calls < seen.sum()
+
+
+@pytest.mark.parametrize("budget", [None, 11_000])
+def test_items_of_a_crowd_are_started_in_parts(budget):
+    """Workers are hardly known after the pilot. A budget is spread over all items instead."""
+    rng = np.random.default_rng(0)
+    available = rng.random((2_000, 400)) < 6 / 400
+    planner = Planner((0, 1), NAMES_OF_CROWD, available, stop_at=0.9, pilot=200, budget=budget)
+    truth = rng.integers(0, 2, 2_000)[:, None]
+    votes = np.where(rng.random(available.shape) < 0.8, truth, 1 - truth)
+    codes = np.where(available, NOT_ASKED, ABSTAIN).astype(np.int8)
+    started = []
+    for cells in planner.rounds(codes, lambda: planner.budget - (codes >= 0).sum()):
+        judges, items = np.array(cells, np.intp).reshape(-1, 2).T
+        codes[items, judges] = votes[items, judges]
+        started.append(int((codes >= 0).any(axis=1).sum()))
+    assert started[0] == 200 - (~available[spread_items(2_000, 200)].any(axis=1)).sum()
+    answerable = int(available.any(axis=1).sum())
+    assert started[1] < 400 if budget is None else started[1] == answerable
+    assert started[-1] == answerable
 
 
 def test_a_single_class_and_a_crowd():

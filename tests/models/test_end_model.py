@@ -11,10 +11,11 @@ from sklearn.base import clone, is_classifier
 from sklearn.exceptions import NotFittedError as SklearnNotFittedError
 from sklearn.feature_extraction.text import CountVectorizer
 from sklearn.linear_model import LinearRegression, LogisticRegression
-from sklearn.model_selection import GridSearchCV
+from sklearn.model_selection import GridSearchCV, KFold, cross_validate
 from sklearn.naive_bayes import MultinomialNB
 from sklearn.neighbors import KNeighborsClassifier
 from sklearn.pipeline import Pipeline, make_pipeline
+from sklearn.preprocessing import StandardScaler
 from sklearn.svm import LinearSVC
 
 import flyingsquid as fs
@@ -278,3 +279,193 @@ def test_rows_in_another_order_than_the_items_are_refused():
             fs.to_training_set(X[::-1], proba, **others)
     with pytest.raises(IncompatibleError, match="order of the items"):
         fs.WeaklySupervisedClassifier(LogisticRegression()).fit(X[::-1], votes)
+
+
+# ---------------------------------------------------------------------- gold labels
+
+
+def some_gold(y, n=60, seed=3):
+    gold = np.full(len(y), -1)
+    at = np.random.default_rng(seed).choice(len(y), n, replace=False)
+    gold[at] = y[at]
+    return gold
+
+
+class Recorder(LogisticRegression):
+    """A classifier that keeps its training rows."""
+
+    def fit(self, X, y, sample_weight=None):
+        self.seen_ = np.asarray(X), np.asarray(y), sample_weight
+        return super().fit(X, y, sample_weight)
+
+
+@pytest.mark.parametrize("use_features", [False, True])
+@pytest.mark.parametrize("labels", ["soft", "hard"])
+def test_the_end_model_is_trained_on_gold_labels(data, labels, use_features):
+    X, votes, y = data
+    gold = some_gold(y)
+    weak = fs.WeaklySupervisedClassifier(
+        Recorder(), labels=labels, min_confidence=0.95, use_features=use_features
+    ).fit(X, votes, gold=gold)
+    rows, targets, weights = weak.end_model_.seen_
+    known = np.flatnonzero(gold >= 0)
+    assert (~(votes.codes[known] >= 0).any(axis=1)).any()  # some have no votes
+    assert set(known) <= set(weak.rows_)
+    for at in known:
+        mine = (rows == X[at]).all(axis=1)
+        assert targets[mine].tolist() == [y[at]]
+        assert weights is None or weights[mine].tolist() == [1.0]
+    options = {"features": X} if use_features else {}
+    same = fs.LabelModel().fit(votes, gold=gold, **options).predict_proba(votes, **options)
+    np.testing.assert_array_equal(weak.label_model_.predict_proba(votes, **options), same)
+
+
+def test_probabilities_as_targets_are_one_for_gold_labels(data):
+    X, votes, y = data
+    gold = some_gold(y)
+    weak = fs.WeaklySupervisedClassifier(Shares(), labels="proba", drop_uncovered=False)
+    weak.fit(X, votes, gold=gold)
+    targets = weak.label_model_.predict_proba(votes)
+    targets[gold >= 0] = np.eye(2)[gold[gold >= 0]]
+    np.testing.assert_allclose(weak.end_model_.coef_, LinearRegression().fit(X, targets).coef_)
+
+
+def test_gold_labels_of_several_classes_in_another_order_of_classes():
+    rng = np.random.default_rng(0)
+    names = np.array(["red", "amber", "green"])
+    y = rng.integers(0, 3, 600)
+    codes = np.where(rng.random((600, 4)) < 0.7, y[:, None], rng.integers(0, 3, (600, 4)))
+    votes = fs.Votes.from_classes(names[codes], classes=names.tolist())
+    label_model = fs.LabelModel(classes=["green", "red", "amber"])
+    X = rng.normal(0, 1, (600, 2))
+    gold = {at: str(names[y[at]]) for at in range(50)}
+    as_list = [gold.get(at) for at in range(600)]
+    weak = fs.WeaklySupervisedClassifier(Recorder(), label_model).fit(X, votes, gold=as_list)
+    rows, targets, _ = weak.end_model_.seen_
+    assert weak.classes_.tolist() == ["green", "red", "amber"]
+    for at, label in gold.items():
+        assert targets[(rows == X[at]).all(axis=1)].tolist() == [label]
+
+
+def test_gold_labels_are_joined_by_identifier(data):
+    pd = pytest.importorskip("pandas")
+    X, votes, y = (values[:400] for values in data)
+    ids = [f"q{i}" for i in range(400)]
+    table = pd.DataFrame(votes.codes, index=ids)
+    gold = some_gold(y)
+    known = {ids[at]: int(gold[at]) for at in reversed(np.flatnonzero(gold >= 0))}
+    weak = fs.WeaklySupervisedClassifier(LogisticRegression())
+    expected = clone(weak).fit(X, table, gold=gold)
+    for given in (known, pd.Series(known), np.where(gold >= 0, gold, np.nan)):
+        found = clone(weak).fit(X, table, gold=given)
+        np.testing.assert_array_equal(found.rows_, expected.rows_)
+        np.testing.assert_array_equal(found.end_model_.coef_, expected.end_model_.coef_)
+
+
+def test_unknown_gold_labels_change_nothing(data):
+    X, votes, _ = data
+    without = fs.WeaklySupervisedClassifier(LogisticRegression()).fit(X, votes)
+    unknown = fs.WeaklySupervisedClassifier(LogisticRegression()).fit(X, votes, gold=[None] * len(X))
+    np.testing.assert_array_equal(unknown.rows_, without.rows_)
+    np.testing.assert_array_equal(unknown.end_model_.coef_, without.end_model_.coef_)
+
+
+def test_gold_labels_alone_are_enough_to_train_on():
+    votes = fs.Votes.from_classes([[0, 1, 0], [1, 0, 1], [-1, -1, -1], [-1, -1, -1]] * 10, classes=(0, 1))
+    X = np.tile(np.arange(4.0), 10)[:, None]
+    weak = fs.WeaklySupervisedClassifier(LogisticRegression(), fs.LabelModel(method="em"), min_confidence=1.0)
+    with pytest.raises(VotesError, match="No row is left"):
+        weak.fit(X, votes)
+    weak.fit(X, votes, gold=[None, None, 0, 1] + [None] * 36)
+    assert weak.rows_.tolist() == [2, 3]
+
+
+def test_bad_gold_labels_are_named(data):
+    X, votes, y = data
+    weak = fs.WeaklySupervisedClassifier(LogisticRegression())
+    with pytest.raises(VotesError, match=r"gold\[0\]: .*got 7"):
+        weak.fit(X, votes, gold=[7, *y[1:]])
+    with pytest.raises(VotesError, match="`gold` must have one label for each of 3,000 items"):
+        weak.fit(X, votes, gold=y[:10])
+    with pytest.raises(VotesError, match="`gold` must be a sequence"):
+        weak.fit(X, votes, gold={"a": 1})
+    majority = fs.WeaklySupervisedClassifier(LogisticRegression(), fs.MajorityVote())
+    with pytest.raises(OptionError, match="`gold` is not supported by MajorityVote") as caught:
+        majority.fit(X, votes, gold=y)
+    assert caught.value.parameter == "gold"
+    assert not hasattr(weak, "end_model_")
+
+
+def test_cross_validation_splits_gold_labels(data):
+    X, votes, y = data
+
+    def accuracy(model, _X, _votes):
+        return model.score(X, y)
+
+    gold = some_gold(y, 300)
+    found = cross_validate(
+        fs.WeaklySupervisedClassifier(LogisticRegression()),
+        X,
+        votes.codes,
+        scoring=accuracy,
+        cv=KFold(3),
+        params={"gold": gold},
+        return_estimator=True,
+        error_score="raise",
+    )
+    n_gold = [(gold[train] >= 0).sum() for train, _ in KFold(3).split(X)]
+    assert [model.label_model_.n_gold_ for model in found["estimator"]] == n_gold
+    outside = make_pipeline(StandardScaler(), fs.WeaklySupervisedClassifier(LogisticRegression()))
+    outside.fit(X, votes, weaklysupervisedclassifier__gold=gold)
+    assert outside[-1].label_model_.n_gold_ == 300
+
+
+def test_gold_labels_improve_the_end_model_on_real_votes():
+    """Mean over 6 splits of ``breast_cancer``, scored on items that were not trained on."""
+    data = fs.datasets.load_breast_cancer()
+    X, y = StandardScaler().fit_transform(data.features), np.asarray(data.y)
+    gains = []
+    for seed in range(6):
+        order = np.random.default_rng(seed).permutation(len(y))
+        train, test = order[:400], order[400:]
+        weak = fs.WeaklySupervisedClassifier(LogisticRegression())
+        without = clone(weak).fit(X[train], data.votes[train])
+        gold = [label if at < 100 else None for at, label in enumerate(y[train].tolist())]
+        weak.fit(X[train], data.votes[train], gold=gold)
+        gains.append(weak.score(X[test], y[test]) - without.score(X[test], y[test]))
+    assert np.mean(gains) > 0.01
+
+
+@pytest.mark.filterwarnings("ignore:With the gold labels, votes rarely")
+def test_gold_labels_may_shift_the_threshold_if_votes_are_weak():
+    """The limit in docs/guides/end-models.md; update the guide if this fails."""
+    scores = []  # without gold labels, with them, and with features in the label model
+    for seed in range(12):
+        sample = fs.datasets.simulate(
+            2_000, [0.7, 0.65, 0.65, 0.6], coverage=0.5, class_balance=[0.7, 0.3], random_state=seed
+        )
+        X = np.random.default_rng(seed + 1_000).normal(sample.y[:, None], 1.5, (2_000, 5))
+        gold = some_gold(sample.y[:1_000], 100, seed + 2_000)
+        weak = fs.WeaklySupervisedClassifier(LogisticRegression())
+        by_features = clone(weak).set_params(use_features=True, drop_uncovered=False)
+        scores.append(
+            [
+                clone(model)
+                .fit(X[:1_000], sample.votes[:1_000], gold=given)
+                .score(X[1_000:], sample.y[1_000:])
+                for model, given in ((weak, None), (weak, gold), (by_features, gold))
+            ]
+        )
+    without, with_gold, with_features = np.mean(scores, axis=0)
+    assert with_gold < without - 0.005
+    assert with_features > without + 0.005
+
+
+def test_a_training_set_keeps_rows_with_gold_labels():
+    X, votes, proba = np.arange(3), [[1, 1], [-1, -1], [0, 1]], [[0.1, 0.9], [0.5, 0.5], [0.5, 0.5]]
+    chosen = fs.to_training_set(X, proba, votes=votes, min_confidence=0.8, gold=[None, 0, None])
+    assert (chosen.rows.tolist(), chosen.proba.tolist()) == ([0, 1], [[0.1, 0.9], [1.0, 0.0]])
+    with pytest.raises(OptionError, match="`gold` requires `votes`"):
+        fs.to_training_set(X, proba, gold=[None, 0, None])
+    with pytest.raises(IncompatibleError, match="`votes` must have one row per row"):
+        fs.to_training_set(X, proba, votes=votes[:2], gold=[None, 0], drop_uncovered=False)

@@ -373,3 +373,41 @@ def test_the_effect_is_json():
     features, votes, _ = make(300)
     state = fs.LabelModel().fit(votes, features=features)._to_state()
     assert json.loads(json.dumps(state.meta["fit"]["effect"]))["n_columns"] == 6
+
+
+def test_columns_of_a_table_are_matched_by_name(tmp_path):
+    features, votes, _ = make()
+    frame = pd.DataFrame(features, columns=list("abcdef"))
+    model = fs.LabelModel().fit(votes, features=frame)
+    expected = model.predict_proba(votes, features=features)  # an array has no names
+    model.save(tmp_path / "model.fsq")
+    for one in (model, fs.load(tmp_path / "model.fsq")):
+        np.testing.assert_array_equal(one.predict_proba(votes, features=frame[list("fedcba")]), expected)
+        with pytest.raises(IncompatibleError, match=r"columns of the fit; got 'a' missing, 'z' unexpected"):
+            one.predict_proba(votes, features=frame.rename(columns={"a": "z"}))
+    numbered = pd.DataFrame(features)
+    np.testing.assert_array_equal(model.predict_proba(votes, features=numbered), expected)
+    by_number = fs.LabelModel().fit(votes, features=numbered)
+    mixed = numbered[[5, 0, 3, 1, 2, 4]]
+    np.testing.assert_array_equal(by_number.predict_proba(votes, features=mixed), expected)
+
+
+def test_parts_of_a_fit_are_matched_by_name():
+    features, votes, _ = make()
+    frame = pd.DataFrame(features, columns=list("abcdef"))
+    one = fs.LabelModel().partial_fit(votes[:600], features=frame[:600])
+    one.partial_fit(votes[600:], features=frame.loc[600:, list("fedcba")].reset_index(drop=True))
+    other = fs.LabelModel().partial_fit(votes[:600], features=features[:600])
+    other.partial_fit(votes[600:], features=features[600:])
+    np.testing.assert_array_equal(
+        one.predict_proba(votes, features=frame), other.predict_proba(votes, features=features)
+    )
+
+
+def test_boolean_columns_are_numbers():
+    features, votes, _ = make()
+    frame = pd.DataFrame(features).assign(flag=features[:, 0] > 0)
+    expected = frame.assign(flag=frame["flag"].astype(float))
+    models = [fs.LabelModel().fit(votes, features=each) for each in (frame, expected)]
+    labels = [model.predict_proba(votes, features=frame) for model in models]
+    np.testing.assert_array_equal(*labels)

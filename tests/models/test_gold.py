@@ -27,7 +27,7 @@ def test_counts_on_known_items():
     gold = GoldCounts.of(votes, np.array([0, 1, -1, 1]))
     assert gold.tables[0].tolist() == [[1, 0, 0], [1, 1, 0]]
     assert gold.tables[1].tolist() == [[0, 1, 0], [1, 0, 1]]
-    assert (gold.right.tolist(), gold.cast.tolist(), gold.classes.tolist()) == ([2, 0], [3, 2], [1, 2])
+    assert (gold.right.tolist(), gold.n_votes.tolist(), gold.classes.tolist()) == ([2, 0], [3, 2], [1, 2])
 
 
 @pytest.mark.parametrize(("zeros", "ones", "believed"), [(3, 9, 2.0), (20, 1, 8.0), (0, 4, 0.5)])
@@ -283,6 +283,19 @@ def test_random_samples_are_rarely_reported():
     assert np.mean(found) > 0.95
 
 
+def test_samples_with_another_class_balance_are_reported():
+    """Items of one class are three times as likely to get a gold label."""
+    votes, y = biased_pool()
+    weights = np.where(y == 1, 3.0, 1.0)
+    found = []
+    for seed in range(10):
+        gold = np.full(2_000, -1)
+        at = np.random.default_rng(seed).choice(2_000, 200, replace=False, p=weights / weights.sum())
+        gold[at] = y[at]
+        found.append(fs.LabelModel().fit(votes, gold=gold).diagnostics_.gold.is_representative)
+    assert np.mean(found) < 0.2
+
+
 def test_a_class_that_nobody_votes_for():
     votes, y = biased_pool()
     gold = np.full(2_000, -1)
@@ -375,3 +388,21 @@ def test_weights_are_joined_by_item_in_fit_and_score():
     np.testing.assert_array_equal([model.accuracies_ for model in models], [models[0].accuracies_] * 3)
     scores = [models[0].score(table, sample.y, sample_weight=each) for each in (weight, mixed)]
     assert scores[0] == scores[1]
+
+
+def test_gold_labels_widen_the_interval_of_the_class_balance_only_as_far_as_they_move_it():
+    rng = np.random.default_rng(4)
+    y = (rng.random(2_000) < 0.26).astype(int)
+    votes = np.where(rng.random((2_000, 6)) < [0.85, 0.8, 0.75, 0.7, 0.65, 0.9], y[:, None], 1 - y[:, None])
+    plain = fs.LabelModel().fit(votes)
+    for n_gold in (50, 1_000):
+        model = fs.LabelModel().fit(votes, gold=np.where(np.arange(2_000) < n_gold, y, -1))
+        moved = np.abs(model.class_balance_ - plain.class_balance_)
+        (low, high), (low_before, high_before) = (
+            model.class_balance_interval_.T,
+            plain.class_balance_interval_.T,
+        )
+        assert (low >= low_before - 2 * moved - 1e-12).all()
+        assert (high <= high_before + 2 * moved + 1e-12).all()
+        assert (low <= model.class_balance_).all()
+        assert low[1] <= y.mean() <= high[1]

@@ -858,7 +858,7 @@ def test_triplets_that_no_truth_separates_are_refused():
         ("fit.triplets_used", lambda a: a - 10**6),
         ("fit.errors", lambda a: -1 - a),
         ("fit.confusion", lambda a: a.astype(np.float32)),
-        ("counts.units", lambda a: a - 10**6),
+        ("counts.unit_0", lambda a: a - 10**6),
     ],
 )
 def test_tampered_files_of_graphs_are_refused(frames, tmp_path, name, change):

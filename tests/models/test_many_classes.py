@@ -310,7 +310,7 @@ def test_the_algebra_of_sparse_counts(tmp_path):
 
 
 @pytest.mark.usefixtures("sparse_counts")
-@pytest.mark.parametrize("part", ["pairs_indices", "pairs_indptr", "pairs_data"])
+@pytest.mark.parametrize("part", ["pairs_0_indices", "pairs_0_indptr", "pairs_0_data"])
 def test_tampered_sparse_counts_are_refused(tmp_path, part):
     state = counts_to_state(fs.Moments.of(votes_of(sample(), 4)))
     for change in (

@@ -139,7 +139,7 @@ ODD = [
         ["fit.accuracies", "fit.class_balance", "fit.confusion", "fit.errors", "fit.triplets_used"],
         ["absent", "short", "type"],
     ),
-    *itertools.product(["counts.pair_counts", "counts.missing"], ["absent", "short", "type"]),
+    *itertools.product(["counts.pairs_0", "counts.missing"], ["absent", "short", "type"]),
     ("fit.accuracies", "nan"),
     ("fit.confusion", "nan"),
 ]

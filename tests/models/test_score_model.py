@@ -201,9 +201,10 @@ def test_an_item_without_scores_gets_the_mean_of_the_truth():
         (lambda s: np.column_stack([s, np.full(len(s), 3.0)]), "always the same score"),
         (lambda s: np.column_stack([s, np.full(len(s), np.nan)]), "fewer than three scores"),
         (lambda s: np.column_stack([s, -s[:, 0]]), "reverse"),
+        (lambda s: np.column_stack([s, np.arange(len(s)) % 4]), "nothing in common"),
         (lambda s: s[:, :2], "equal"),
     ],
-    ids=["constant", "silent", "reversed", "two"],
+    ids=["constant", "silent", "reversed", "unrelated", "two"],
 )
 def test_unusual_judges_are_reported(change, match):
     truth, scores = sample()

@@ -561,3 +561,20 @@ def test_rows_without_evidence_get_the_first_class_on_a_path():
     fitted = dataclasses.replace(fitted, transition=independent)
     rounding = np.tile([0.0, 1e-16], (400, 1))
     np.testing.assert_array_equal(fitted.paths(RowEvidence(rounding, rounding), np.array([400])), 0)
+
+
+@pytest.mark.extra
+def test_results_are_tables_by_item():
+    pd = pytest.importorskip("pandas")
+    video = fs.datasets.simulate_sequence(400, [0.9, 0.8, 0.7], random_state=0)
+    index = [f"frame {i}" for i in range(400)]
+    frame = pd.DataFrame(np.asarray(video.votes.codes), index=index)
+    model = fs.SequenceLabelModel().fit(frame, [150, 250])
+    for joint in (True, False):
+        labels = model.predict(frame, [150, 250], joint=joint, output="pandas")
+        assert (labels.index == index).all()
+        np.testing.assert_array_equal(labels, model.predict(frame, [150, 250], joint=joint))
+    table = model.predict_proba(frame, [150, 250], output="pandas")
+    assert table.columns.tolist() == [0, 1]
+    np.testing.assert_array_equal(table, model.predict_proba(frame, [150, 250]))
+    assert table.equals(fs.SequenceLabelModel().fit_predict_proba(frame, [150, 250], output="pandas"))

@@ -156,8 +156,8 @@ MOMENTS: dict[str, Callable[[fs.Votes], Any]] = {
     "compare_pairs": lambda v: counts(v).compare_pairs(),
     "others_votes": lambda v: counts(v).others_votes(),
     "sparse_others_votes": lambda v: entries_of(counts(v).sparse_others_votes()),
-    "votes_met": lambda v: counts(v).votes_met(),
-    "votes_met, discounted": lambda v: counts(v).votes_met(
+    "votes_of_others": lambda v: counts(v).votes_of_others(),
+    "votes_of_others, discounted": lambda v: counts(v).votes_of_others(
         np.linspace(0.5, 1, 7), np.linspace(0, 1, 49).reshape(7, 7)
     ),
     "one_vs_rest": lambda v: [counts(v).one_vs_rest(k) for k in range(4)],
@@ -357,7 +357,7 @@ def test_structure_is_learned_the_same(storage, sample):
 def panel_of(votes: fs.Votes) -> fs.Votes:
     """Return votes whose sources are judges, two columns each."""
     columns = range(votes.n_sources)
-    return votes.with_structure([{"judge": f"judge {i // 2}", "order": f"order {i % 2}"} for i in columns])
+    return votes.with_structure([fs.SourceInfo(f"judge {i // 2}", f"order {i % 2}") for i in columns])
 
 
 ANALYSIS: dict[str, Question] = {

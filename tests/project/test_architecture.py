@@ -72,7 +72,7 @@ MAY_IMPORT = {
     "reports": {"numpy"},
     "torch": {"numpy", "torch"},
     "distributed": {"numpy", "narwhals", "dask", "distributed", "pyspark", "pyarrow", "pandas"},
-    "legacy": {"numpy", "torch"},
+    "legacy": NUMERIC | {"torch"},
     "studio": {"numpy", "sklearn", "starlette", "uvicorn"},
     "cli": {"numpy", "click", "rich", "sklearn"},
 }

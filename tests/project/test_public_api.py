@@ -194,11 +194,14 @@ def test_sequence_label_model_signature():
         "lengths",
         "gold",
     ]
-    for method in ("partial_fit", "predict_proba", "log_likelihood"):
+    for method in ("partial_fit", "log_likelihood"):
         parameters = inspect.signature(getattr(fs.SequenceLabelModel, method)).parameters
         assert list(parameters) == ["self", "votes", "lengths"]
+    assert list(inspect.signature(fs.SequenceLabelModel.predict_proba).parameters) == [
+        "self", "votes", "lengths", "output",
+    ]  # fmt: skip
     assert list(inspect.signature(fs.SequenceLabelModel.predict).parameters) == [
-        "self", "votes", "lengths", "joint", "tie_break", "random_state",
+        "self", "votes", "lengths", "joint", "tie_break", "random_state", "output",
     ]  # fmt: skip
     assert list(inspect.signature(fs.SequenceLabelModel.score).parameters) == [
         "self", "votes", "y", "lengths",
@@ -240,9 +243,9 @@ READING = [
 ]  # fmt: skip
 OPTIONS = {
     "stream": [
-        "votes", "output", "force", "window", "decay", "classes", "sources", "class_balance", "method",
-        "refresh", "block", "id_field", "new_sources", "new_classes", "on_error", "checkpoint", "every",
-        "continued", "position",
+        "votes", "output", "force", "window", "decay", "classes", "sources", "ignore", "class_balance",
+        "method", "refresh", "block", "id_field", "new_sources", "new_classes", "on_error", "checkpoint",
+        "every", "continued", "position",
     ],
     "label": [
         "votes", "output", "output_format", "report_path", "model_path", "with_model", "method", "layout",
@@ -290,9 +293,11 @@ def test_end_model_signatures():
     assert list(inspect.signature(fs.WeaklySupervisedClassifier).parameters) == [
         "end_model", "label_model", "labels", "min_confidence", "drop_uncovered", "use_features",
     ]  # fmt: skip
-    assert list(inspect.signature(fs.WeaklySupervisedClassifier.fit).parameters) == ["self", "X", "votes"]
+    assert list(inspect.signature(fs.WeaklySupervisedClassifier.fit).parameters) == [
+        "self", "X", "votes", "gold",
+    ]  # fmt: skip
     assert list(inspect.signature(fs.to_training_set).parameters) == [
-        "X", "proba", "min_confidence", "drop_uncovered", "votes", "classes",
+        "X", "proba", "min_confidence", "drop_uncovered", "votes", "classes", "gold",
     ]  # fmt: skip
 
 

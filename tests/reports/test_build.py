@@ -301,6 +301,16 @@ def test_items_are_looked_up_by_identifier():
         fs.report(votes, data={"a": "about a"})
 
 
+def test_an_identifier_is_not_repeated_as_the_text_of_an_item():
+    ids = [f"document-{i:012}" for i in range(40)]  # longer than the texts
+    codes = np.random.default_rng(0).integers(0, 2, (40, 5))
+    votes = fs.Votes(codes.astype(np.int8), (0, 1), items=np.array(ids, object))
+    text = fs.report(votes, data=[{"id": name, "text": f"text {i}"} for i, name in enumerate(ids)])
+    previews = re.findall(r'<span class="gist"><bdi>(.*?)</bdi>', text)
+    assert previews
+    assert all(preview.startswith("text ") for preview in previews)
+
+
 # ---------------------------------------------------------------------- writing
 
 

@@ -156,6 +156,8 @@ def test_scores_are_those_of_the_library(case):
     facts = page.facts()
     assert facts["model-accuracy"] == f"{model.score(votes, gold):.1%}"
     assert facts["majority-accuracy"] == f"{fs.MajorityVote().fit(votes).score(votes, gold):.1%}"
+    caption = page.figure("Which labels are more accurate?").text
+    assert compare_with_majority(model, votes, gold).f1_name in caption
     hints = page.hints("Which labels are more accurate?")
     assert any(hint.startswith(f"label model: {facts['model-accuracy']}") for hint in hints)
     assert any(hint.startswith(f"majority vote: {facts['majority-accuracy']}") for hint in hints)

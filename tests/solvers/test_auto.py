@@ -12,7 +12,7 @@ from hypothesis.extra import numpy as hnp
 
 import flyingsquid as fs
 from flyingsquid.estimation.dependence import find_dependence, near_copies
-from flyingsquid.estimation.tied_em import rows_of
+from flyingsquid.estimation.table_em import rows_of
 from flyingsquid.estimation.weighted import vote_weights
 from flyingsquid.exceptions import ModelFileError, NotIdentifiableError, OptionError, SourceWarning
 from flyingsquid.moments import Moments
@@ -152,9 +152,8 @@ class TestDefault:
     def test_a_given_balance_that_the_votes_show_changes_nothing(self):
         """Only the tables use it; the pseudo-vote stays uniform."""
         votes, _ = panel(np.random.default_rng(0), 2_000, [0.8] * 5, balance=[0.7, 0.3])
-        weights = vote_weights(Moments.of(votes), find_dependence(Moments.of(votes)).shared)
-        cast = (np.asarray(Moments.of(votes).vote_counts) * weights.weights).sum(axis=0)
-        shown = fs.LabelModel(class_balance=cast / cast.sum()).fit(votes)
+        labels = fs.LabelModel(method="weighted").fit_predict_proba(votes)
+        shown = fs.LabelModel(class_balance=labels.mean(axis=0)).fit(votes)
         np.testing.assert_allclose(shown.fit_.mixture.prior, [0.5, 0.5], atol=0.01)
         rarer = fs.LabelModel(class_balance=[0.9, 0.1]).fit(votes)
         assert rarer.fit_.mixture.prior[1] < 0.4
@@ -507,7 +506,7 @@ class TestParts:
     def test_passes_over_distinct_rows_are_passes_over_all(self):
         votes, _ = panel(np.random.default_rng(0), 5_000, [0.8, 0.7, 0.7, 0.6])
         rows = rows_of(Votes.from_classes(votes), None)
-        assert rows.cast.n_items == 16
+        assert rows.one_hot.n_items == 16
         assert rows.counts.sum() == 5_000
 
     def test_explanations_add_up(self):
@@ -622,7 +621,7 @@ class TestWhatWasBroken:
         assert high - low > 0.5
 
     def test_sources_outside_the_rows_that_are_read_are_taken_for_average(self, monkeypatch):
-        monkeypatch.setattr("flyingsquid.estimation.tied_em._MOST_VOTES", 3_000)
+        monkeypatch.setattr("flyingsquid.estimation.table_em._MOST_VOTES", 3_000)
         rng = np.random.default_rng(0)
         votes, y = panel(rng, 1_000, [0.8] * 20, coverage=0.5)
         votes[:, 19] = -1
@@ -634,7 +633,7 @@ class TestWhatWasBroken:
     def test_tables_of_a_sample_of_the_rows_are_trusted_as_much_as_those_of_all(self, monkeypatch):
         votes, _ = panel(np.random.default_rng(0), 4_000, [0.75] * 14, coverage=0.6)
         every = fs.LabelModel().fit(votes)
-        monkeypatch.setattr("flyingsquid.estimation.tied_em._MOST_VOTES", 10_000)
+        monkeypatch.setattr("flyingsquid.estimation.table_em._MOST_VOTES", 10_000)
         sample = fs.LabelModel().fit(votes)
         assert every.fit_.mixture.trust > 0.95
         assert sample.fit_.mixture.trust > 0.8

@@ -12,8 +12,8 @@ import numpy as np
 from click.testing import CliRunner
 
 import flyingsquid as fs
+from flyingsquid._limits import use_limits
 from flyingsquid.cli.main import main
-from flyingsquid.cli.options import ReadLimits
 
 NAMES = ("links", "caps", "sender", "short", "words")
 ACCURACIES = (0.9, 0.85, 0.8, 0.7, 0.65)
@@ -112,8 +112,9 @@ def make_samples(folder: Path) -> Path:
     return folder
 
 
-def run(*words: object, code: int = 0, limits: ReadLimits | None = None) -> str:
+def run(*words: object, code: int = 0, limits: dict[str, int] | None = None) -> str:
     """Return the output of a command, which must exit with ``code``."""
-    result = CliRunner().invoke(main, [str(word) for word in words], catch_exceptions=False, obj=limits)
+    with use_limits(**(limits or {})):
+        result = CliRunner().invoke(main, [str(word) for word in words], catch_exceptions=False)
     assert result.exit_code == code, result.output
     return result.output

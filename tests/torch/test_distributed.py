@@ -37,7 +37,7 @@ def test_two_processes_hold_the_counts_of_one(tmp_path):
     sample = fs.datasets.simulate(300, accuracies=[0.9, 0.8, 0.7, 0.6], coverage=0.8, random_state=0)
     np.save(tmp_path / "votes.npy", sample.votes.codes.astype(np.int64))
     (alone,), together = run(tmp_path, 1), run(tmp_path, 2)
-    assert [int(one["loss"]["n_items"]) for one in alone] == [300, 130]
+    assert [int(one["loss"]["counts"][0]) for one in alone] == [300, 130]
     for states in together:
         for state, expected in zip(states, alone, strict=True):
             assert state["loss"].keys() == expected["loss"].keys()

@@ -29,7 +29,6 @@ from tests.support.strategies import examples
 torch = pytest.importorskip("torch")
 
 from flyingsquid.torch import LabelModelLoss, SoftCrossEntropy  # noqa: E402
-from flyingsquid.torch.tensors import count_votes, moments_of_counts  # noqa: E402
 
 pytestmark = pytest.mark.extra
 CLIP = fs.DependencyGraph.chain(3, 4, source_edges=[(0, 1)])
@@ -159,15 +158,17 @@ def test_tasks_of_many_classes_are_fitted_apart():
 @examples(40)
 @given(st.data())
 def test_counts_equal_moments_of_the_same_votes(data):
-    graph = data.draw(st.sampled_from([fs.DependencyGraph(4), ALIKE, CLIP, GRID, APART]))
     n_classes = data.draw(st.integers(2, 4))
+    graphs = [fs.DependencyGraph(4), APART, *([] if n_classes > 2 else [ALIKE, CLIP, GRID])]
+    graph = data.draw(st.sampled_from(graphs))
     n = data.draw(st.integers(1, 30))
     rng = np.random.default_rng(data.draw(st.integers(0, 2**32 - 1)))
     codes = rng.integers(-1, n_classes, (n, graph.n_sources))
     expected = fs.Moments.of(fs.Votes.from_classes(codes, classes=tuple(range(n_classes))), graph)
-    counts = count_votes(torch.as_tensor(codes), expected._plan, n_classes)
-    assert counts.dtype == torch.int64
-    assert moments_of_counts(counts.numpy(), expected._plan, n_classes) == expected
+    loss_fn = LabelModelLoss(codes.shape[1], n_classes, graph)
+    loss_fn.update(torch.as_tensor(codes))
+    assert loss_fn.counts.dtype == torch.int64
+    assert loss_fn.moments == expected
 
 
 @pytest.mark.parametrize("graph", [None, CLIP])
@@ -344,9 +345,9 @@ def test_stop_and_resume_in_the_middle_of_an_epoch(window):
 def test_counts_are_integer_buffers_that_stay_integers():
     loss_fn = LabelModelLoss(12, graph=CLIP)
     assert all(buffer.dtype == torch.int64 for buffer in loss_fn.buffers())
-    assert {"n_items", "pairs_0", "unit_0"} <= set(loss_fn.state_dict())
+    assert "counts" in loss_fn.state_dict()
     loss_fn.half()
-    assert loss_fn.n_items.dtype == torch.int64
+    assert loss_fn.counts.dtype == torch.int64
     with pytest.raises(RuntimeError, match="size mismatch"):
         LabelModelLoss(3, 4).load_state_dict(LabelModelLoss(6, 2).state_dict())
     assert "12 sources" in repr(loss_fn)
@@ -356,7 +357,7 @@ def test_the_module_moves_and_is_copied():
     votes, _ = draw()
     loss_fn = LabelModelLoss(5)
     loss_fn.update(votes)
-    assert loss_fn.to("meta").n_items.device.type == "meta"
+    assert loss_fn.to("meta").counts.device.type == "meta"
     loss_fn = LabelModelLoss(5).to("cpu")
     loss_fn.update(votes)
     other = copy.deepcopy(loss_fn)
@@ -432,7 +433,7 @@ def test_a_batch_whose_logits_do_not_fit_is_not_counted():
         loss_fn(torch.zeros(640, 3), votes)
     with pytest.raises(IncompatibleError, match=r"`logits` must .*\(900, 3, 2\)"):
         LabelModelLoss(12, graph=CLIP)(torch.zeros(900, 2), draw_on(CLIP))
-    assert int(loss_fn.n_items) == 0
+    assert loss_fn.moments.n_items == 0
 
 
 def test_items_without_votes_have_no_part_in_the_loss_but_are_counted():
@@ -502,7 +503,7 @@ def test_wrong_votes_are_named_and_not_counted():
         loss_fn(torch.zeros(3), votes)
     with pytest.raises(VotesError, match=r"\(b, 12\) or \(b, 3, 4\)"):
         LabelModelLoss(12, graph=CLIP)(torch.zeros(2, 3), torch.zeros(2, 4, 3, dtype=torch.int64))
-    assert int(loss_fn.n_items) == 0
+    assert loss_fn.moments.n_items == 0
 
 
 @pytest.mark.parametrize(
@@ -521,7 +522,7 @@ def test_wrong_votes_are_named_and_not_counted():
         ({"n_sources": 3, "class_balance": "estimate"}, OptionError, "a loss keeps counts of pairs"),
         ({"n_sources": 3, "class_balance": [0.5, 0.6]}, OptionError, "sums to 1.1"),
         ({"n_sources": 3, "n_classes": 4, "method": "triplet"}, OptionError, "supports two classes"),
-        ({"n_sources": 2_000, "n_classes": 4}, OptionError, "sparse"),
+        ({"n_sources": 2_000, "n_classes": 4}, OptionError, "fewer classes"),
     ],
 )
 def test_options_are_refused_before_the_first_batch(options, error, message):

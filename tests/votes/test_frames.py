@@ -152,3 +152,24 @@ def test_columns_with_usual_names_of_gold_labels_are_not_votes(name):
     with pytest.raises(VotesError, match="gold labels"):
         fs.LabelModel().fit(table)
     assert fs.Votes.from_frame(table, columns=["a", "b", name]).n_sources == 3
+
+
+def test_a_column_that_agrees_with_nobody_is_not_a_source():
+    votes = {"a": ["ham", "spam", None, "ham"] * 10, "b": ["ham", "spam", "spam", None] * 10}
+    frame = pd.DataFrame({**votes, "split": ["train", "train", "train", "test"] * 10})
+    with pytest.raises(VotesError, match=r"column 'split' .* columns=\['a', 'b'\]"):
+        fs.LabelModel().fit(frame)
+    assert fs.Votes.from_frame(frame, ["a", "b", "split"]).n_classes == 4  # chosen by the user
+    model = fs.MajorityVote().fit(frame[["a", "b"]])
+    assert model.predict(frame).shape == (40,)  # left out, as other columns are
+    # These may be votes: a default class, rules for classes of their own, and a few items.
+    for own in (["other"] * 40, ["x", "y", None, None] * 10):
+        assert fs.Votes.from_frame(frame.assign(split=own)).n_sources == 3
+    assert fs.Votes.from_frame(frame[:8]).n_sources == 3
+
+
+def test_the_advice_about_a_table_names_a_function_that_has_the_option():
+    frame = pd.DataFrame({"a": ["ham", "", "spam"], "b": ["ham", "ham", ""], "c": ["ham", "spam", "spam"]})
+    with pytest.raises(VotesError, match=r"Pass Votes.from_frame\(...\) .* such as abstain=''"):
+        fs.LabelModel().fit(frame)
+    assert fs.Votes.from_frame(frame, abstain="").n_votes == 7

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from flyingsquid.exceptions import IncompatibleError, VotesError
-from flyingsquid.votes.score_tables import read_score_table
+from flyingsquid.votes.scores import read_score_table
 
 pd = pytest.importorskip("pandas")
 WIDE = {"a": [1.0, 2.0, None], "b": [3, 4, 5]}

@@ -7,6 +7,7 @@ from decimal import Decimal
 from fractions import Fraction
 
 import numpy as np
+import pandas as pd
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -181,6 +182,7 @@ BAD_SCORES = [
     (np.array([["a", "b"]]), "row 0, source 0: .*got 'a' of type str"),
     (np.array([[1 + 2j]]), "row 0, source 0: .* of type complex"),
     (np.array([[0.5, 2j]], object), "row 0, source 1: .* of type complex"),
+    (np.array([[3]], "m8[s]"), "row 0, source 0: .* of type timedelta"),
     (np.array([[True]]), "row 0, source 0: .*got True of type bool"),
     ([[0.5, 1.0], [0.5, True]], "row 1, source 1: .*got True of type bool"),
     ([[0.5, None], [True, 1]], "row 1, source 0: .*got True of type bool"),
@@ -340,3 +342,37 @@ def test_masked_scores_of_any_type_are_missing():
     scores = np.array([[Decimal("0.2"), Decimal("0.7")], [Decimal("0.9"), None]], object)
     masked = np.ma.array(scores, mask=[[True, False], [False, False]])
     assert fs.Votes.from_scores(masked, thresholds=0.5).codes.tolist() == [[-1, 1], [1, -1]]
+
+
+def test_a_table_keeps_its_identifiers():
+    frame = pd.DataFrame({"a": [0.9, 0.1, 0.8], "b": [0.8, 0.2, 0.4]}, index=["x", "y", "z"])
+    by_index = fs.Votes.from_scores(frame, 0.5)
+    assert list(by_index.items) == ["x", "y", "z"]
+    big = 10**17 + 1  # not a float64
+    by_column = fs.Votes.from_scores(frame.assign(id=[big, big + 1, big + 2]), 0.5)
+    assert by_column.names == ("a", "b")
+    assert list(by_column.items) == [big, big + 1, big + 2]
+    first = fs.Votes.from_scores(frame.reset_index(names="document"), 0.5)
+    assert list(first.items) == ["x", "y", "z"]
+    np.testing.assert_array_equal(first.codes, by_index.codes)
+
+
+def test_gold_labels_join_votes_from_scores_by_identifier():
+    rng = np.random.default_rng(0)
+    y = rng.integers(0, 2, 300)
+    index = [f"item {i}" for i in range(300)]
+    frame = pd.DataFrame(y[:, None] + 0.5 * rng.normal(size=(300, 4)), index=index, columns=list("abcd"))
+    votes = fs.Votes.from_scores(frame, 0.5)
+    model = fs.LabelModel().fit(votes)
+    gold = pd.Series(y, index)
+    assert model.score(votes, gold.iloc[::-1]) == model.score(votes, y) > 0.9
+
+
+def test_a_column_of_gold_labels_is_not_a_source():
+    frame = pd.DataFrame({"a": [0.9, 0.1], "label": [1.0, 0.0]})
+    with pytest.raises(VotesError, match="'label' looks like gold labels"):
+        fs.Votes.from_scores(frame, 0.5)
+    with pytest.raises(VotesError, match="'label' looks like gold labels"):
+        fs.score_bins(frame, 2)
+    named = fs.Votes.from_scores(frame, {"a": 0.5, "label": 0.5})
+    assert named.names == ("a", "label")

@@ -8,11 +8,12 @@ from decimal import Decimal
 import numpy as np
 import pytest
 from hypothesis import given
-from scipy.sparse import coo_array, csr_array
+from scipy.sparse import coo_array, csr_array, vstack
 
 import flyingsquid as fs
 from flyingsquid.exceptions import IncompatibleError, OptionError, VotesError
 from flyingsquid.votes import as_votes
+from flyingsquid.votes.codes import OneHot
 from tests.support.errors import mentions
 from tests.support.strategies import vote_matrices
 
@@ -466,3 +467,18 @@ def test_an_error_about_other_sources_lists_few_of_them():
     with pytest.raises(fs.exceptions.IncompatibleError, match="unexpected 'new'") as error:
         model.predict(later)
     assert len(str(error.value)) < 250
+
+
+def test_a_crowd_is_divided_by_its_votes_and_not_by_its_sources():
+    rng = np.random.default_rng(0)
+    n, m = 20_000, 2_000
+    cells = (np.repeat(np.arange(n), 3), rng.integers(0, m, 3 * n))
+    crowd = csr_array((np.ones(3 * n, np.int8), cells), shape=(n, m))
+    crowd.data = rng.integers(1, 3, crowd.nnz).astype(np.int8)
+    parts = list(OneHot.chunks(crowd, 2))
+    assert len(parts) == 1  # and not 20, as by the number of cells
+    more = csr_array(vstack([crowd] * 5))
+    assert 2 < len(list(OneHot.chunks(more, 2))) < 6  # memory is limited
+    weights = rng.random(2 * m)
+    sums = np.concatenate([part @ weights for _, part in OneHot.chunks(more, 2)])
+    assert np.array_equal(sums, OneHot.of(more, 2) @ weights)

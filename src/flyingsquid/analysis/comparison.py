@@ -17,12 +17,14 @@ from flyingsquid.analysis.items import Items, read_items, require_gold
 from flyingsquid.estimation.shares import NORMAL_95, wilson
 from flyingsquid.exceptions import OptionError, VotesError
 from flyingsquid.fits.diagnostics import Verdict, recommend_by_gold
+from flyingsquid.votes.codes import Label
 from flyingsquid.votes.decisions import best_classes, expected_credit, label_shares
 from flyingsquid.votes.tallies import has_votes, item_votes
 
 Array = NDArray[np.float64]
 # A label with probability zero would cost an infinite log loss.
 _LEAST_PROBABILITY = 1e-6
+_LONGEST_CLASS = 30  # in the name of a score
 
 
 @dataclass(frozen=True, slots=True)
@@ -63,6 +65,7 @@ class Comparison(Tabular):
     differ : float
         Share of items whose label differs from majority vote. Items without votes and ties are not
         counted.
+    classes : tuple of K labels
     n_gold : int
         Number of gold labels.
     model, majority : Scores, or None without gold labels
@@ -80,6 +83,7 @@ class Comparison(Tabular):
     coverage: float
     ties: float
     differ: float
+    classes: tuple[Label, ...]
     n_gold: int
     model: Scores | None
     majority: Scores | None
@@ -105,6 +109,12 @@ class Comparison(Tabular):
         )
 
     @property
+    def f1_name(self) -> str:
+        """Name of the scores ``f1``, with the class that they are about."""
+        about = str(self.classes[1]) if len(self.classes) == 2 else "mean over classes"
+        return f"F1 ({about if len(about) <= _LONGEST_CLASS else about[: _LONGEST_CLASS - 3] + '...'})"
+
+    @property
     def verdict(self) -> Verdict | None:
         """Recommendation based on gold labels; None without gold labels."""
         if self.gain is None or self.gain_interval is None:
@@ -128,7 +138,9 @@ class Comparison(Tabular):
         )
         formats = ("", ".1%", ".3f", ".3f")
         notes = (self.sentence(), *([] if self.verdict is None else [str(self.verdict)]))
-        return Table(("labels", "accuracy", "f1", "log_loss"), rows, footnotes=notes, formats=formats)
+        columns = ("labels", "accuracy", "f1", "log_loss")
+        headings = ("labels", "accuracy", self.f1_name, "log_loss")
+        return Table(columns, rows, footnotes=notes, formats=formats, headings=headings)
 
 
 def compare_with_majority(
@@ -165,8 +177,8 @@ def compare_with_majority(
 
 def compare_items(items: Items) -> Comparison:
     """Compare the labels of items with majority vote."""
-    running = RunningComparison(items.votes.n_classes)
-    running.add(items.posterior, items.shares, item_votes(items.votes.codes).cast)
+    running = RunningComparison(items.votes.classes)
+    running.add(items.posterior, items.shares, item_votes(items.votes.codes).n_votes)
     if items.gold is not None:
         require_gold(items.gold)
         known = items.gold >= 0
@@ -179,21 +191,22 @@ class RunningComparison:
 
     Parameters
     ----------
-    n_classes : int
+    classes : tuple of K labels
 
     Examples
     --------
-    >>> running = RunningComparison(2)
+    >>> running = RunningComparison(("ham", "spam"))
     >>> running.add(np.array([[0.2, 0.8]]), np.array([[0.5, 0.5]]), np.array([2]), times=np.array([3]))
     >>> found = running.result()
     >>> found.n_items, found.ties, found.differ
     (3, 1.0, 0.0)
     """
 
-    def __init__(self, n_classes: int) -> None:
+    def __init__(self, classes: tuple[Label, ...]) -> None:
+        self._classes = classes
         self._items = self._covered = self._tied = self._differ = 0
         self._gold = 0
-        self._sides = (_ScoreSums(n_classes), _ScoreSums(n_classes))
+        self._sides = (_ScoreSums(len(classes)), _ScoreSums(len(classes)))
         self._gains = np.zeros(2)  # their sum, and the sum of their squares
 
     def add(
@@ -237,6 +250,7 @@ class RunningComparison:
             self._covered / n,
             self._tied / n,
             self._differ / n,
+            self._classes,
         )
         if not self._gold:
             return Comparison(*facts, 0, None, None, None, None)

@@ -301,7 +301,7 @@ def _distinct_items(votes: Votes) -> tuple[NDArray[np.intp], NDArray[np.int64]]:
 
 def _votes_by_class(votes: Votes) -> NDArray[np.int64]:
     """Return votes for each class, shape (n, K)."""
-    cast = item_votes(votes.codes).cast
+    cast = item_votes(votes.codes).n_votes
     shares = vote_shares(votes.codes, votes.n_classes)[:, 0]
     return np.rint(shares * cast[:, None]).astype(np.int64)
 
@@ -339,7 +339,7 @@ def _describe(items: Items, item: int, count: int, cast: NDArray[np.int64], scor
 
 def _buckets(votes: Votes) -> NDArray[np.intp]:
     """Return the position of each item's kind in ``_BUCKETS``, shape (n,)."""
-    cast = item_votes(votes.codes).cast
+    cast = item_votes(votes.codes).n_votes
     against = 1 - vote_shares(votes.codes, votes.n_classes)[:, 0].max(axis=1) - 1e-9
     bucket = 2 + np.searchsorted([0.0, _NEARLY_UNANIMOUS, _SPLIT], against)
     return np.asarray(np.where(cast < 2, cast, bucket), np.intp)

@@ -90,7 +90,7 @@ def findings(
         n_items=items.votes.n_items,
         n_sources=items.votes.n_sources,
         votes_per_item=float(tally.n_votes.sum() / items.votes.n_items),
-        uncovered=float(np.mean(counts.cast == 0)),
+        uncovered=float(np.mean(counts.n_votes == 0)),
         split=float(np.mean(counts.split)),
         basis=basis,
         n_gold=0 if gold is None else int(gold.items.sum()),

@@ -123,7 +123,7 @@ def count_overlaps(votes: Votes) -> tuple[Counts, Counts]:
     ([2, 2, 0], [1, 1, 0])
     """
     items = item_votes(votes.codes)
-    return votes_on(votes.codes, items.cast > 1), votes_on(votes.codes, items.split)
+    return votes_on(votes.codes, items.n_votes > 1), votes_on(votes.codes, items.split)
 
 
 @dataclass(frozen=True, slots=True, eq=False)

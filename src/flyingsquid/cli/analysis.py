@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 import click
 import numpy as np
 
+from flyingsquid._limits import LIMITS
 from flyingsquid._values import format_count, format_value
 from flyingsquid.cli.console import Console, balance_facts, describe_comparison, describe_votes
 from flyingsquid.cli.options import (
@@ -92,7 +93,8 @@ def _analyze(loaded: LoadedVotes, model: Any, most_pairs: int, console: Console)
     balance = "" if model is None else describe_balance(model)
     if balance:
         console.echo(f"class balance: {balance}")
-    console.describe_panel(panel)
+    if panel is not None:
+        console.describe_panel(panel)
     if pairs is not None and agree:
         console.echo("\nPairs that agree most beyond chance:")
         console.table(pairs)
@@ -134,7 +136,7 @@ def _most_similar_pairs(votes: Votes, model: Any, most: int) -> tuple[Table | No
                    "item identifiers and labels.")
 @click.option("--by", metavar="COLUMN",
               help="A column of VOTES with the group of each item, such as a system.")
-@click.option("--compare", callback=read_list, metavar="A,B",
+@click.option("--compare", type=read_list, metavar="A,B",
               help="Two groups whose difference is shown. Default: both, if there are two.")
 @click.option("--confidence", type=click.FloatRange(0.5, 1, max_open=True), default=0.95, show_default=True,
               help="Confidence level of the intervals.")
@@ -397,7 +399,7 @@ def _sampled_clips(votes: LoadedVotes, length: int) -> tuple[Any, Any, str]:
     read, gold = clips(votes.loaded.votes, length, complete_only=True), votes.loaded.gold
     if gold is not None:
         gold = gold[: read.n_items * length].reshape(-1, length)
-    step = -(-read.n_items * length // votes.limits.sampled_items)
+    step = -(-read.n_items * length // LIMITS.get().sampled_items)
     if step <= 1:
         return read, gold, ""
     part = slice(None, None, step)

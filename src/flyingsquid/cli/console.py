@@ -87,11 +87,10 @@ class Console:
         if verdict is not None:
             self.echo(f"Verdict: {verdict}")
 
-    def describe_panel(self, panel: PanelReport | None) -> None:
+    def describe_panel(self, panel: PanelReport) -> None:
         """Print the judges of a panel."""
-        if panel is not None:
-            self.echo("\nJudges:")
-            self.table(panel.table())
+        self.echo("\nJudges:")
+        self.table(panel.table())
 
     @contextmanager
     def waiting(self, what: str) -> Iterator[None]:

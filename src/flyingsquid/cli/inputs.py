@@ -11,9 +11,10 @@ import click
 import numpy as np
 from numpy.typing import NDArray
 
+from flyingsquid._limits import LIMITS
 from flyingsquid._values import format_count, format_list, format_value, is_null
 from flyingsquid.cli.console import Console
-from flyingsquid.cli.options import ReadLimits, clip_length_of, gold_file, open_file
+from flyingsquid.cli.options import clip_length_of, gold_file, open_file
 from flyingsquid.exceptions import (
     GraphError,
     Hint,
@@ -44,7 +45,6 @@ class LoadedVotes:
 
     file: VoteFile
     loaded: VoteChunk | None  # None if the file is read in chunks
-    limits: ReadLimits
     _kept: list[VoteChunk] = field(default_factory=list)
 
     @classmethod
@@ -55,7 +55,6 @@ class LoadedVotes:
         needed_by: str = "",
         layout: str | None = None,
         gold: str | None = None,
-        limits: ReadLimits | None = None,
     ) -> LoadedVotes:
         """Load a file if it is small, or if ``needed_by`` names an operation that needs all votes.
 
@@ -67,7 +66,7 @@ class LoadedVotes:
         OptionError
             If the work needs all votes in memory, and they are too many.
         """
-        limits, cells = limits or ReadLimits.current(), file.n_items * file.n_sources
+        limits, cells = LIMITS.get(), file.n_items * file.n_sources
         in_memory = {"--layout": layout, "--gold FILE": gold}
         needed_by = needed_by or next((name for name, value in in_memory.items() if value is not None), "")
         most = limits.most_cells if needed_by else limits.loaded_cells
@@ -78,7 +77,7 @@ class LoadedVotes:
                 chunk = replace(chunk, votes=chunk.votes.with_structure(layout))
             if gold is not None:
                 chunk = replace(chunk, gold_codes=gold_of_file(gold, chunk, file))
-            return cls(file, chunk, limits)
+            return cls(file, chunk)
         if needed_by:
             raise OptionError(
                 f"{needed_by} needs all votes in memory, and {format_count(file.n_items, 'item')} x "
@@ -86,7 +85,7 @@ class LoadedVotes:
                 "cells). Use a part of the file.",
                 path=file.path,
             )
-        return cls(file, None, limits)
+        return cls(file, None)
 
     def chunks(self, multiple: int = 1) -> Iterator[VoteChunk]:
         """Yield all items in chunks; the size of chunks of votes in memory is a multiple of ``multiple``."""
@@ -122,9 +121,10 @@ class LoadedVotes:
 
         With very many sources there are fewer items, so that they fit into memory.
         """
-        most = self.limits.sampled_items
+        limits = LIMITS.get()
+        most = limits.sampled_items
         if self.loaded is None:
-            most = max(1, min(most, self.limits.most_cells // self.file.n_sources))
+            most = max(1, min(most, limits.most_cells // self.file.n_sources))
         step = -(-self.file.n_items // most)
         if step <= 1:
             return (self.file.read() if self.loaded is None else self.loaded), 1

@@ -11,7 +11,7 @@ import click
 import numpy as np
 from numpy.typing import NDArray
 
-from flyingsquid._values import format_count, format_value
+from flyingsquid._values import format_count, format_list, format_value
 from flyingsquid.cli.console import (
     Console,
     balance_facts,
@@ -40,7 +40,7 @@ from flyingsquid.files.writing import ESTIMATE_FORMATS, write_estimates
 from flyingsquid.votes import Votes
 from flyingsquid.votes.decisions import TieBreak, decide, is_tied
 from flyingsquid.votes.patterns import distinct_codes, is_repetitive
-from flyingsquid.votes.tallies import votes_cast
+from flyingsquid.votes.tallies import count_votes_per_item
 
 if TYPE_CHECKING:
     from flyingsquid.analysis import Comparison, PanelReport
@@ -67,10 +67,10 @@ _TIE_BREAKS = {
 @model_option
 @method_option
 @layout_option
-@click.option("--graph", callback=read_graph, metavar="FILE.json|learn|chain:D",
+@click.option("--graph", type=read_graph, metavar="FILE.json|learn|chain:D",
               help="Dependencies: a file of DependencyGraph.to_json, 'learn' to find dependent sources, or "
                    "clips of D consecutive rows.")
-@click.option("--class-balance", callback=read_balance, metavar="P,Q,...|estimate|uniform",
+@click.option("--class-balance", type=read_balance, metavar="P,Q,...|estimate|uniform",
               help="Probabilities of the classes, as 0.7,0.3 or ham=0.7,spam=0.3.")
 @click.option("--gold", metavar="COLUMN|FILE",
               help="Gold labels: a column of VOTES, blank where unknown, or a file with item "
@@ -218,7 +218,7 @@ class Labeler:
         from flyingsquid.analysis.comparison import RunningComparison
 
         self._model, self._tie_break, self._rng = model, tie_break, rng
-        self.comparison = RunningComparison(len(model.classes_))
+        self.comparison = RunningComparison(tuple(model.classes_.tolist()))
         self.counts = np.zeros(len(model.classes_) + 1, np.int64)
         self.n_tied = 0
 
@@ -252,7 +252,7 @@ class Labeler:
         from flyingsquid.inference import vote_shares
 
         shares = vote_shares(votes.codes, votes.n_classes)[:, 0]
-        n_votes = votes_cast(votes.codes).astype(np.int32)
+        n_votes = count_votes_per_item(votes.codes).astype(np.int32)
         self.comparison.add(posterior, shares, n_votes, times=counts)
         tied = is_tied(posterior)
         self.n_tied += int(tied.sum() if counts is None else counts[tied].sum())
@@ -319,9 +319,20 @@ def _print_model(
     if options["with_model"]:
         console.echo(f"Model {options['with_model']}:")
     console.table(model.summary())
-    console.describe_panel(panel)
+    if panel is not None:
+        console.describe_panel(panel)
     console.echo()
     console.describe_fit(model, verdict)
+
+
+def _note_classes_without_votes(console: Console, model: Any, options: dict[str, Any]) -> None:
+    """Print classes without votes, which may be typing errors in a column of gold labels."""
+    if options["with_model"] or options["classes"]:
+        return
+    counts = np.asarray(model.moments_.vote_counts).sum(axis=0)
+    added = [label for label, count in zip(model.vote_schema_.classes, counts, strict=True) if not count]
+    if added:
+        console.note(f"No source votes for {format_list(added, 5)}. Check the spelling of the gold labels.")
 
 
 def _print_labels(
@@ -338,6 +349,7 @@ def _print_labels(
         console.table(replace(comparison.table(), footnotes=(comparison.sentence(),)))  # the verdict is above
         if options["learn_from_gold"]:
             console.note("The fit used these gold labels, so the scores are too optimistic.")
+        _note_classes_without_votes(console, model, options)
     else:
         console.echo(comparison.sentence())
         if options["gold"]:
@@ -402,13 +414,10 @@ def _result(
     }
 
 
-def _read_levels(ctx: click.Context, param: click.Parameter, value: str | None) -> list[float] | None:
+def _read_levels(value: str) -> list[float]:
     """Parse numbers separated by commas; integers stay integers."""
-    names = read_list(ctx, param, value)
-    if names is None:
-        return None
     try:
-        numbers = [float(name) for name in names]
+        numbers = [float(name) for name in read_list(value)]
     except ValueError as error:
         raise click.BadParameter(f"levels must be numbers; got {format_value(value)}.") from error
     whole = all(number.is_integer() and abs(number) < 2**53 for number in numbers)
@@ -422,11 +431,11 @@ def _read_levels(ctx: click.Context, param: click.Parameter, value: str | None) 
               metavar="ESTIMATES", help="File to write; - is standard output.")
 @click.option("--output-format", type=click.Choice(ESTIMATE_FORMATS), metavar="NAME",
               help=f"Format of ESTIMATES: {', '.join(ESTIMATE_FORMATS)}. Default: by its name.")
-@click.option("--levels", callback=_read_levels, metavar="1,2,...",
+@click.option("--levels", type=_read_levels, metavar="1,2,...",
               help="Grades of an ordinal scale; also write the most probable grade of each item.")
 @click.option("--confidence", type=click.FloatRange(0, 1, min_open=True, max_open=True), default=0.95,
               show_default=True, help="Confidence level of the intervals of items.")
-@click.option("--ignore", callback=read_list, metavar="A,B,...", help="Columns to leave out.")
+@click.option("--ignore", type=read_list, metavar="A,B,...", help="Columns to leave out.")
 @click.option("--model", "model_path", type=FILE, metavar="FILE.fsq", help="Also save the fitted model.")
 @click.option("--with-model", type=FILE, metavar="FILE.fsq",
               help="Use a saved ScoreModel instead of fitting one.")

@@ -6,7 +6,6 @@ import csv
 import os
 import stat
 from collections.abc import Callable
-from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, TypeVar
 
 import click
@@ -25,43 +24,20 @@ else:
     _Choice = click.Choice  # generic from click 8.2 on
 
 
-@dataclass(frozen=True, slots=True)
-class ReadLimits:
-    """Limits of the data that a command reads at once; stored in the click context."""
-
-    # A file with at most this many votes is read into memory, a larger one in chunks.
-    loaded_cells: int = 1 << 24
-    most_cells: int = 1 << 28  # work that needs all votes in memory raises an error for more votes
-    # Analyses and reports use an evenly spaced sample of at most this many items.
-    sampled_items: int = 1_000_000
-    chunk_rows: int | None = None  # number of items per chunk; None for the default of ``open_votes``
-
-    @classmethod
-    def current(cls) -> ReadLimits:
-        """Return the limits of the running command."""
-        ctx = click.get_current_context(silent=True)
-        return (ctx and ctx.find_object(cls)) or cls()
-
-
 # ---------------------------------------------------------------------- reading votes
 
 
-def read_list(_ctx: click.Context, _param: click.Parameter, value: str | None) -> list[str] | None:
+def read_list(value: str) -> list[str]:
     """Parse names separated by commas; a name with a comma is in double quotes."""
-    if value is None:
-        return None
     parts = next(csv.reader([value], skipinitialspace=True), [])
     if not parts or not all(part.strip() for part in parts):
         raise click.BadParameter(f"names must not be blank; got {format_value(value)}.")
     return [part.strip() for part in parts]
 
 
-def read_fields(ctx: click.Context, param: click.Parameter, value: str | None) -> dict[str, str] | None:
+def read_fields(value: str) -> dict[str, str]:
     """Parse pairs ``field=column`` separated by commas."""
-    parts = read_list(ctx, param, value)
-    if parts is None:
-        return None
-    pairs = [part.partition("=") for part in parts]
+    pairs = [part.partition("=") for part in read_list(value)]
     if not all(mark and field.strip() and column.strip() for field, mark, column in pairs):
         raise click.BadParameter(
             f"must be pairs such as judge=rater,order=position; got {format_value(value)}."
@@ -73,19 +49,19 @@ def read_fields(ctx: click.Context, param: click.Parameter, value: str | None) -
 _READING_OPTIONS = [
     click.option("--format", "format_", type=click.Choice(FORMATS), metavar="NAME",
                  help=f"Format of VOTES: {', '.join(FORMATS)}. Default: by name and content."),
-    click.option("--long", callback=read_list, metavar="ITEM,SOURCE,LABEL",
+    click.option("--long", type=read_list, metavar="ITEM,SOURCE,LABEL",
                  help="One row per vote: the columns of items, sources and labels."),
-    click.option("--panel", callback=read_fields, metavar="FIELD=COLUMN,...",
+    click.option("--panel", type=read_fields, metavar="FIELD=COLUMN,...",
                  help="A panel of judges, one row per answer: the columns of the fields judge, model, "
                       "prompt, order and repeat. Default: columns of these names."),
     click.option("--wide", is_flag=True, help="One row per item, whatever the names of the columns."),
     click.option("--item", metavar="COLUMN",
                  help="The column of item identifiers. Default: by name and values."),
     click.option("--no-item", is_flag=True, help="No column identifies the items."),
-    click.option("--sources", callback=read_list, metavar="A,B,...",
+    click.option("--sources", type=read_list, metavar="A,B,...",
                  help="The columns of votes. Default: all others."),
-    click.option("--ignore", callback=read_list, metavar="A,B,...", help="Columns to leave out."),
-    click.option("--classes", callback=read_list, metavar="A,B,...",
+    click.option("--ignore", type=read_list, metavar="A,B,...", help="Columns to leave out."),
+    click.option("--classes", type=read_list, metavar="A,B,...",
                  help="All classes, in order. Default: those that occur."),
     click.option("--abstain", multiple=True, metavar="VALUE",
                  help="A value that means 'no vote', in addition to blank, NA and null. May be repeated."),
@@ -147,7 +123,6 @@ def open_file(votes: str, options: dict[str, Any], *, model: Any = None) -> Vote
         classes=classes,
         normalize=options["normalize"],
         duplicates=options["duplicates"],
-        chunk_rows=ReadLimits.current().chunk_rows,
         max_decoded_bytes=options["max_decoded_bytes"],
         panel=options["panel"],
     )
@@ -227,11 +202,9 @@ model_option = click.option(
 # fmt: on
 
 
-def read_graph(
-    _ctx: click.Context, _param: click.Parameter, value: str | None
-) -> str | int | DependencyGraph | None:
+def read_graph(value: str) -> str | int | DependencyGraph:
     """Parse ``learn``, the length D of ``chain:D``, or a file that ``DependencyGraph.to_json`` wrote."""
-    if value is None or value == "learn":
+    if value == "learn":
         return value
     kind, _, length = value.partition(":")
     if kind == "chain" and length.isascii() and length.isdigit() and len(length) <= 6:
@@ -245,18 +218,14 @@ def read_graph(
     try:
         with open(value, encoding="utf-8") as file:
             return DependencyGraph.from_json(file.read())
-    except UnicodeDecodeError as error:
-        raise GraphError(
-            "The file is not UTF-8; write it with DependencyGraph.to_json.", path=value
-        ) from error
-    except GraphError as error:
-        error.path = value
-        raise
+    except (UnicodeDecodeError, GraphError) as error:
+        reason = error if isinstance(error, GraphError) else "The file is not UTF-8."
+        raise click.BadParameter(f"{value}: {reason} Write it with DependencyGraph.to_json.") from error
 
 
-def read_balance(_ctx: click.Context, _param: click.Parameter, value: str | None) -> Any:
+def read_balance(value: str) -> Any:
     """Parse ``estimate``, ``uniform``, numbers in the order of the classes, or ``class=number``."""
-    if value is None or value in ("estimate", "uniform"):
+    if value in ("estimate", "uniform"):
         return value
     parts = [part.strip() for part in value.split(",")]
     named = [part.rpartition("=") for part in parts]

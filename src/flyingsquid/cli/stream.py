@@ -27,10 +27,23 @@ from flyingsquid.cli.stream_lines import (
     write_block,
 )
 from flyingsquid.exceptions import FlyingSquidError, ModelFileError, OptionError, VoteFileError
-from flyingsquid.files.fields import LABELS, OBJECT, TEXT, Field, check_fields, integer, list_of, optional
 from flyingsquid.files.inputs import located
 from flyingsquid.files.outputs import try_lock
-from flyingsquid.files.state import State, decode_labels, encode_labels, read_state, write_state
+from flyingsquid.files.state import (
+    LABELS,
+    OBJECT,
+    TEXT,
+    Field,
+    State,
+    check_fields,
+    decode_labels,
+    encode_labels,
+    integer,
+    list_of,
+    optional,
+    read_state,
+    write_state,
+)
 from flyingsquid.models import OnlineLabelModel
 from flyingsquid.models.files import CHECKPOINT, stream_from_checkpoint, stream_to_state
 from flyingsquid.models.validation import read_classes
@@ -42,7 +55,7 @@ _CHOICE = click.Choice(["error", "add"])
 T = TypeVar("T")
 
 
-def _read_window(_ctx: click.Context, _param: click.Parameter, value: str) -> int | str:
+def _read_window(value: str) -> int | str:
     if value == "auto":
         return value
     if not (value.isascii() and value.isdigit() and len(value) < 11 and 1 <= int(value) <= _MOST_LINES):
@@ -57,15 +70,16 @@ def _read_window(_ctx: click.Context, _param: click.Parameter, value: str) -> in
 @click.argument("votes", type=click.Path(exists=True, dir_okay=False, allow_dash=True), default="-")
 @click.option("-o", "--output", type=FILE, help="Write labels to this file instead of standard output.")
 @click.option("--force", is_flag=True, help="Replace the output if it exists and there is no checkpoint.")
-@click.option("--window", callback=_read_window, default="10000", show_default=True, metavar="N|auto",
+@click.option("--window", type=_read_window, default="10000", show_default=True, metavar="N|auto",
               help="How many of the latest items are used.")
 @click.option("--decay", type=click.FloatRange(0, 1, min_open=True, max_open=True),
               help="Instead of a window: an item of age t weighs DECAY^t.")
-@click.option("--classes", callback=read_list, metavar="A,B,...",
+@click.option("--classes", type=read_list, metavar="A,B,...",
               help="All classes; one number K stands for 0 to K-1. Default: those in the first block.")
-@click.option("--sources", callback=read_list, metavar="A,B,...",
+@click.option("--sources", type=read_list, metavar="A,B,...",
               help="All named sources. Default: those in the first block.")
-@click.option("--class-balance", callback=read_list, metavar="P,Q,...",
+@click.option("--ignore", type=read_list, metavar="A,B,...", help="Fields to leave out.")
+@click.option("--class-balance", type=read_list, metavar="P,Q,...",
               help="Probabilities of the classes, in their order.")
 @method_option
 @click.option("--refresh", type=click.IntRange(1, _MOST_LINES),
@@ -159,7 +173,12 @@ def stream(
             start.known,
             start.position,
             options,
-            Rules(id_field, options["new_sources"] == "add", options["new_classes"] == "add"),
+            Rules(
+                id_field,
+                options["new_sources"] == "add",
+                options["new_classes"] == "add",
+                tuple(options["ignore"] or ()),
+            ),
             block,
             on_error == "skip",
             output,

@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from itertools import chain
+from itertools import chain, zip_longest
 from operator import itemgetter
 from typing import Any, BinaryIO
 from zlib import crc32
@@ -18,7 +18,7 @@ from flyingsquid.exceptions import VoteFileError, VotesError
 from flyingsquid.files.inputs import LONGEST_LINE, parse_json
 from flyingsquid.votes import ABSTAIN, Votes
 from flyingsquid.votes.codes import Label, smallest_dtype
-from flyingsquid.votes.conventions import is_missing_text
+from flyingsquid.votes.conventions import find_other_columns, is_gold_name, is_missing_text
 from flyingsquid.votes.decisions import winners
 
 LABEL_START = b'{"id": '
@@ -45,6 +45,7 @@ class Rules:
     id_field: str = "id"
     add_sources: bool = False
     add_classes: bool = False
+    ignore: tuple[str, ...] = ()  # fields that are not votes
 
 
 @dataclass(frozen=True, slots=True)
@@ -99,12 +100,14 @@ def read_block(lines: Sequence[bytes], first: int, known: Known, rules: Rules) -
     """
     reader = _Reader(known, rules)
     rows, ids, numbers, bad = [], [], [], []
+    has_other_fields = False  # next to votes; in a field "votes", every name is a source
     for number, line in enumerate(lines, first):
         try:
             found = _parse(line.removeprefix(_BYTE_ORDER_MARK) if number == 1 else line)
             if found is None:
                 continue
-            votes, identity = _votes_and_id(found, rules.id_field, number)
+            votes, identity = _votes_and_id(found, rules, number)
+            has_other_fields |= votes is found
             has_booleans = b"true" in line or b"false" in line
             rows.append(reader.row(votes, has_booleans or reader.votes_are_booleans))
             ids.append(identity)
@@ -116,6 +119,8 @@ def read_block(lines: Sequence[bytes], first: int, known: Known, rules: Rules) -
         return Block(None, [], sorted([*bad, *((number, reason) for number in numbers)]), known)
     if not rows:
         return Block(None, [], bad, known)
+    if known.sources is None and reader.are_named and has_other_fields:
+        reader.require_votes(rows)
     return Block(reader.votes(rows), ids, bad, reader.known())
 
 
@@ -155,14 +160,16 @@ def _parse(line: bytes) -> Any:
     return found
 
 
-def _votes_and_id(found: Any, id_field: str, number: int) -> tuple[dict[str, Any] | list[Any], Any]:
+def _votes_and_id(found: Any, rules: Rules, number: int) -> tuple[dict[str, Any] | list[Any], Any]:
     """Return the votes of a line, and the identifier of its item."""
     if type(found) is dict:
         votes = found.get("votes")
         # A vote is never an object or a list, so a source may still be named "votes".
         if type(votes) is dict or type(votes) is list:
-            return votes, found.get(id_field, number)
-        identity = found.pop(id_field, number)
+            return votes, found.get(rules.id_field, number)
+        identity = found.pop(rules.id_field, number)
+        for name in rules.ignore:
+            found.pop(name, None)
         return found, identity
     if type(found) is list:
         return found, number
@@ -225,6 +232,19 @@ class _Reader:
         names = tuple(self.sources) if self.are_named else None
         return Votes(flat.reshape(-1, width), tuple(self.classes), names)
 
+    def require_votes(self, rows: list[list[int]]) -> None:
+        """Raise an error if a field of the first block does not hold votes, as for columns of files."""
+        values: list[Any] = [*self.classes, None]  # code -1 picks the last
+        columns = [{values[code] for code in column} for column in zip_longest(*rows, fillvalue=-1)]
+        reasons = {self.sources[j]: reason for j, reason in find_other_columns(columns, len(rows)).items()}
+        reasons |= {name: "looks like gold labels" for name in self.sources if is_gold_name(name)}
+        if reasons:
+            found = "; ".join(f"{format_value(name)} {reason}" for name, reason in reasons.items())
+            raise VotesError(
+                f"Not all fields are votes: {found}. Use --ignore {','.join(reasons)} to leave out what is "
+                "not a vote, or --sources to name the sources."
+            )
+
     def known(self) -> Known:
         """Return the sources and classes after this block."""
         return Known(tuple(self.sources), tuple(self.classes))
@@ -252,7 +272,8 @@ class _Reader:
         if new and not self.open_sources:
             raise _LineError(
                 f"Unknown source {format_list(new)}; the sources are {format_list(self.sources)}. Use "
-                "--new-sources add to add it, or --id to name the field of identifiers."
+                "--new-sources add to add it, --ignore to leave it out, or --id to name the field of "
+                "identifiers."
             )
         codes = dict(zip(by_source, self._checked_codes(by_source), strict=True))
         if new:
@@ -274,7 +295,7 @@ class _Reader:
             if vote is not None and type(vote) not in (str, int, bool):
                 raise _LineError(
                     f"Votes must be strings, integers, booleans or null; source {format_value(source)} has "
-                    f"{_shown(vote)}."
+                    f"{_shown(vote)}. Use --ignore to leave out a field that is not a vote."
                 )
             if vote not in self.codes and not self.open_classes:
                 raise _LineError(

@@ -24,7 +24,7 @@ from flyingsquid.exceptions import OptionError
 @click.option("--text", metavar="COLUMN",
               help="The text column. Default: text, or the column with the longest values.")
 @click.option("--id", "id_column", metavar="COLUMN", help="The column of item identifiers.")
-@click.option("--classes", callback=read_list, metavar="A,B,...", help="Classes of a new project.")
+@click.option("--classes", type=read_list, metavar="A,B,...", help="Classes of a new project.")
 @click.option("--features", type=click.Path(exists=True, dir_okay=False), metavar="FILE.npy",
               help="Embeddings, one row per item, for rules by similarity.")
 @click.option("--functions", type=click.Path(exists=True, dir_okay=False), metavar="FILE.py",

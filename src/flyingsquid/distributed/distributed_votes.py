@@ -25,6 +25,7 @@ from flyingsquid.graph import DependencyGraph
 from flyingsquid.moments import ChunkCounts, Moments
 from flyingsquid.votes.arguments import read_keys
 from flyingsquid.votes.codes import Label, require_same
+from flyingsquid.votes.conventions import is_gold_name
 from flyingsquid.votes.encode import Convention, classes_of
 from flyingsquid.votes.gold_items import GoldItems, LabeledRows, require_all_found
 
@@ -226,6 +227,13 @@ def votes(
                 )
         if not chosen:
             raise VotesError("There must be at least one column of votes; got none.")
+        gold = [name for name in chosen if is_gold_name(name)] if columns is None else []
+        if gold:
+            raise VotesError(
+                f"Not all columns are votes: column {format_value(gold[0])} looks like gold labels. Pass the "
+                "columns of votes, or fs.distributed.votes(frame, columns=[...]) if it is one of them.",
+                parameter="columns",
+            )
     known = Convention.declared(classes).classes
     return DistributedVotes(parts, chosen, known, tuple(keep))
 

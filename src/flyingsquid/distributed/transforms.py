@@ -266,7 +266,7 @@ class Labels:
         require_same("sources", set(other.names), set(self.names))
         theirs = dict(zip(other.names, other.values, strict=True))
         both = ((name, mine | theirs[name]) for name, mine in zip(self.names, self.values, strict=True))
-        return Labels(self.names, tuple(_require_few(labels, f"Column {name!r}") for name, labels in both))
+        return Labels(self.names, tuple(_require_few(labels, f"source {name!r}") for name, labels in both))
 
 
 def find_labels(chunk: Any, reader: Reader) -> Labels:
@@ -283,52 +283,41 @@ def find_labels(chunk: Any, reader: Reader) -> Labels:
                 f"No column is named {format_value(absent[0])}; the columns are "
                 f"{', '.join(map(str, by_name))}."
             )
-        found = tuple(_of_series(by_name[name]) for name in columns)
-        for name, labels in zip(columns, found, strict=True):
-            _require_classes(labels, f"source {str(name)!r}", by_name[name].to_list)
-        return Labels(tuple(map(str, columns)), found)
-    array = read_array(chunk, "votes", "a rectangular array")
-    if array.ndim < 2 or not array.size:
-        raise VotesError(f"Votes must have the shape (items, sources); got {array.shape}.")
-    table = array.reshape(len(array), -1)
-    names = tuple(f"source {j}" for j in range(table.shape[1]))
-    found = tuple(_of_array(column, name) for name, column in zip(names, table.T, strict=True))
-    for name, labels, column in zip(names, found, table.T, strict=True):
-        _require_classes(labels, name, column.tolist)
-    return Labels(names, found)
+        found = {str(name): _labels_of(by_name[name], f"source {str(name)!r}") for name in columns}
+    else:
+        array = read_array(chunk, "votes", "a rectangular array")
+        if array.ndim < 2 or not array.size:
+            raise VotesError(f"Votes must have the shape (items, sources); got {array.shape}.")
+        sources = enumerate(array.reshape(len(array), -1).T)
+        found = {f"source {j}": _labels_of(column, f"source {j}") for j, column in sources}
+    return Labels(tuple(found), tuple(found.values()))
 
 
-def _require_classes(labels: frozenset[Any], name: str, cells: Callable[[], list[Any]]) -> None:
-    """Raise an error for numbers that cannot be classes, while their row is known."""
+def _labels_of(column: Any, where: str) -> frozenset[Any]:
+    """Return the distinct labels of a series or an array; raise an error for numbers that are not classes."""
+    values: Any
+    if hasattr(column, "unique"):
+        values = column.unique().to_list()
+    else:
+        present = np.ma.compressed(column)
+        values = set(present.tolist()) if present.dtype.kind == "O" else np.unique(present).tolist()
+    labels = frozenset(plain_number(v) for v in _require_few(values, where) if not is_null(v))
     numbers = [v for v in labels if isinstance(v, (int, float)) and not isinstance(v, bool)]
-    if all((isinstance(v, int) or v.is_integer()) and v >= ABSTAIN for v in numbers):
-        return
-    column = np.empty((len(values := cells()), 1), object)
-    column[:, 0] = values
-    try:
-        encode(column, Convention.declared(None), lambda row, _: f"row {row}, {name}")
-    except VotesError as error:
-        raise VotesError(f"{error} {COLUMNS_HINT}, which also accepts `classes`.") from None
-
-
-def _of_series(series: Any) -> frozenset[Any]:
-    values = _require_few(series.unique().to_list(), f"Column {series.name!r}")
-    return frozenset(plain_number(v) for v in values if not is_null(v))
-
-
-def _of_array(column: NDArray[Any], name: str) -> frozenset[Any]:
-    if isinstance(column, np.ma.MaskedArray):
-        column = column.compressed()
-    if not column.size:
-        return frozenset()
-    values = column.tolist() if column.dtype.kind == "O" else np.unique(column).tolist()
-    return frozenset(_require_few({plain_number(v) for v in values if not is_null(v)}, name))
+    if not all((isinstance(v, int) or v.is_integer()) and v >= ABSTAIN for v in numbers):
+        cells = np.empty((len(column), 1), object)
+        cells[:, 0] = column.to_list() if hasattr(column, "to_list") else column.tolist()
+        try:  # now, while the row is known
+            encode(cells, Convention.declared(None), lambda row, _: f"row {row}, {where}")
+        except VotesError as error:
+            raise VotesError(f"{error} {COLUMNS_HINT}, which also accepts `classes`.") from None
+    return labels
 
 
 def _require_few(values: Any, where: str) -> Any:
     if len(values) > _MAX_LABELS:
         raise VotesError(
-            f"{where} has more than {_MAX_LABELS:,} distinct values, which cannot be votes. {COLUMNS_HINT}."
+            f"The column of {where} has more than {_MAX_LABELS:,} distinct values, which cannot be votes. "
+            f"{COLUMNS_HINT}."
         )
     return values
 

@@ -55,11 +55,11 @@ def agreement_tables(moments: Moments, gold: GoldCounts | None = None) -> Array:
     """
     n_classes = moments.n_classes
     others, prior = moments.others_votes(), prior_table(n_classes, gold)
-    cast = np.asarray(moments.vote_counts, np.float64)
+    vote_counts = np.asarray(moments.vote_counts, np.float64)
     if gold is not None:
         others = others[:, :, np.argsort(gold.meaning)]
     known = None if gold is None else gold.votes.by_vote()
-    by_others, by_known = parts_of_counts(cast, others.sum(axis=2), known)
+    by_others, by_known = parts_of_counts(vote_counts, others.sum(axis=2), known)
     # Votes v on items of class k, (m, v, k). With a uniform balance the prior also holds for P(Y = k | vote
     # v).
     expected = by_others[:, :, None] * (others + PRIOR_VOTES * prior.T)
@@ -71,13 +71,13 @@ def agreement_tables(moments: Moments, gold: GoldCounts | None = None) -> Array:
 def sparse_agreement_tables(moments: Moments, gold: GoldCounts | None = None) -> SparseTables:
     """Estimate the same tables without storing equal cells, for any number of sources and classes."""
     n_classes = moments.n_classes
-    others, cast = moments.sparse_others_votes(), np.asarray(moments.vote_counts, np.float64)
+    others, vote_counts = moments.sparse_others_votes(), np.asarray(moments.vote_counts, np.float64)
     meaning = np.arange(n_classes)
     if gold is not None:
         meaning = gold.meaning
         others = others.with_classes(meaning)
     known = None if gold is None else gold.votes.by_vote()
-    by_others, by_known = parts_of_counts(cast, others.by_vote(), known)
+    by_others, by_known = parts_of_counts(vote_counts, others.by_vote(), known)
     prior = PRIOR_VOTES * (1 + by_others)
     wrong = (1 - PRIOR_RIGHT) / (n_classes - 1)
     right = VotesByClass.on_one_class((PRIOR_RIGHT - wrong) * prior, meaning)
@@ -87,12 +87,12 @@ def sparse_agreement_tables(moments: Moments, gold: GoldCounts | None = None) ->
     return SparseTables.from_counts(wrong * prior, beyond, np.minimum(moments.coverage, 1.0))
 
 
-def parts_of_counts(cast: Array, met: Array, known: Array | None) -> tuple[Array, Array]:
+def parts_of_counts(vote_counts: Array, met: Array, known: Array | None) -> tuple[Array, Array]:
     """Return the contributions of other votes and of gold labels to the expected counts, (m, K) each.
 
     Parameters
     ----------
-    cast : array of shape (m, K)
+    vote_counts : array of shape (m, K)
         Number of votes of each source for each class.
     met : array of shape (m, K)
         Votes of others on those items.
@@ -106,9 +106,9 @@ def parts_of_counts(cast: Array, met: Array, known: Array | None) -> tuple[Array
     because other sources err, regardless of their number.
     """
     if known is None:
-        return cast / (met + PRIOR_VOTES), np.ones_like(cast)
+        return vote_counts / (met + PRIOR_VOTES), np.ones_like(vote_counts)
     worth = np.minimum(met + PRIOR_VOTES, OTHER_VOTES_AS_GOLD)
-    left = np.maximum(cast - known, 0.0) / (worth + known)
+    left = np.maximum(vote_counts - known, 0.0) / (worth + known)
     return left * worth / (met + PRIOR_VOTES), left + 1.0
 
 
@@ -175,14 +175,14 @@ def refine(
 ) -> Refined:
     """Refine ``tables`` and ``balance`` by passes over the votes. Items with gold labels keep their class."""
     votes, n_classes = over.votes, tables.shape[1]
-    cast, prior = OneHot.of(votes.codes, n_classes), prior_table(n_classes, gold)
+    one_hot, prior = OneHot.of(votes.codes, n_classes), prior_table(n_classes, gold)
     share = None if over.weights is None else np.asarray(over.weights, np.float64)[:, None]
     for _ in range(passes):
-        posterior = _posterior(cast, tables, balance)
+        posterior = _posterior(one_hot, tables, balance)
         if over.known is not None:
             set_gold(posterior, over.known)
         counted = posterior if share is None else posterior * share
-        expected = cast.vote_sums(counted)  # vote, source, truth
+        expected = one_hot.vote_sums(counted)  # vote, source, truth
         tables = smoothed_tables(expected.transpose(1, 2, 0), prior)
         if learn_balance:
             balance = (counted.sum(axis=0) + 1) / (counted.sum() + n_classes)
@@ -196,7 +196,7 @@ def set_gold(posterior: Array, known: NDArray[Any]) -> None:
     posterior[at, known[at]] = 1.0
 
 
-def _posterior(cast: OneHot, tables: Array, balance: Array) -> Array:
+def _posterior(one_hot: OneHot, tables: Array, balance: Array) -> Array:
     """Return P(Y = k | votes), shape (n, K), for one-hot votes."""
     logs = np.log(tables).transpose(2, 0, 1).reshape(-1, tables.shape[1])  # (K m, K): vote and source, truth
-    return to_probabilities(cast @ logs + np.log(balance))
+    return to_probabilities(one_hot @ logs + np.log(balance))

@@ -102,7 +102,7 @@ def _iterate_to_convergence(over: EMVotes, gold: GoldCounts | None, start: Refin
 
 def _count_supported_classes(over: EMVotes, gold: GoldCounts | None) -> float:
     """Return the largest number of classes whose balance the informative items can determine."""
-    voted = item_votes(over.votes.codes).cast >= 3
+    voted = item_votes(over.votes.codes).n_votes >= 3
     triples = float(voted.sum() if over.weights is None else np.asarray(over.weights)[voted].sum())
     if gold is None or over.known is None:
         return triples / _TRIPLES_PER_CLASS
@@ -255,8 +255,8 @@ def _is_mostly_one_sided(moments: Moments) -> bool:
 
     The votes of such a source carry little information, so that any imbalanced balance would outweigh them.
     """
-    cast = np.asarray(moments.vote_counts, np.float64)
-    return bool(cast[(cast > 0).sum(axis=1) == 1].sum() > cast.sum() / 2)
+    vote_counts = np.asarray(moments.vote_counts, np.float64)
+    return bool(vote_counts[(vote_counts > 0).sum(axis=1) == 1].sum() > vote_counts.sum() / 2)
 
 
 def with_coverage(tables: Array, moments: Moments) -> Array:
@@ -336,12 +336,12 @@ def _decomposed(
     known: Array | None,
 ) -> Views:
     m, n_classes = votes.n_sources, votes.n_classes
-    cast = OneHot.of(votes.codes, n_classes)
+    one_hot = OneHot.of(votes.codes, n_classes)
     share = np.ones(votes.n_items) if weights is None else np.asarray(weights, np.float64)
     total = float(share.sum())
     share = share / total
-    places = split_views(cast.vote_sums(share).T, groups)
-    features = [cast.features(place) for place in places]
+    places = split_views(one_hot.vote_sums(share).T, groups)
+    features = [one_hot.features(place) for place in places]
     tables, balances = [], []
     for a, b, c in ((0, 1, 2), (1, 2, 0), (2, 0, 1)):
         means = _view_means(features[a], features[b], features[c], share, n_classes, total)

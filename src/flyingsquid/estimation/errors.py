@@ -197,9 +197,9 @@ def with_gold(fit: BinaryFit, evidence: Evidence, *, method: str, screen: float)
     # The number of items of each class that a table counts as.
     items = (worth / coverage)[:, None] * fit.balance
     tables = pool_tables(fit.tables, items, gold.tables)
-    accuracy = (accuracy * worth + gold.right) / (worth + gold.cast)
+    accuracy = (accuracy * worth + gold.right) / (worth + gold.n_votes)
     # Both sides contain the items with gold labels, so the smaller one adds less information than it has.
-    informed = np.maximum(worth, gold.cast) + unseen**2 * np.minimum(worth, gold.cast)
+    informed = np.maximum(worth, gold.n_votes) + unseen**2 * np.minimum(worth, gold.n_votes)
     return replace(
         fit,
         tables=tables,

@@ -98,8 +98,8 @@ def fit_factors(moments: Moments, rank: int | None = None) -> Factors | None:
     wanted = count_factors(correlation, precision) if rank is None else rank
     if 3 * wanted > m:
         return None
-    cast = np.asarray(moments.vote_counts, np.float64)
-    share = cast[:, 1] / np.maximum(cast.sum(axis=1), 1.0)
+    vote_counts = np.asarray(moments.vote_counts, np.float64)
+    share = vote_counts[:, 1] / np.maximum(vote_counts.sum(axis=1), 1.0)
     means = 2 * share - 1
     loadings, scales = np.zeros((moments.n_sources, wanted)), np.zeros(moments.n_sources)
     loadings[at] = solve_factors(correlation, wanted)

@@ -72,9 +72,9 @@ class GoldCounts:
                 "out, or declare fewer classes."
             )
         share = np.ones(len(known)) if weights is None else np.asarray(weights, np.float64)[known]
-        cast, labels = OneHot.of(votes[known].codes, n_classes), gold[known]
+        one_hot, labels = OneHot.of(votes[known].codes, n_classes), gold[known]
         classes = np.asarray(np.bincount(labels, share, minlength=n_classes), np.float64)
-        shared_votes = VotesByClass.of(cast.evenly_shared(), labels, share).over_sources()
+        shared_votes = VotesByClass.of(one_hot.evenly_shared(), labels, share).over_sources()
         joint = []
         for unit in units:
             codes = np.maximum(dense_codes(votes.codes[known][:, list(unit)]), -1).astype(np.intp)
@@ -82,7 +82,7 @@ class GoldCounts:
             of_class = (share * (labels == k) for k in range(n_classes))
             size = (n_classes + 1) ** len(unit)
             joint.append(np.array([np.bincount(states, each, size) for each in of_class]))
-        return cls(VotesByClass.of(cast, labels, share), classes, shared_votes, tuple(joint))
+        return cls(VotesByClass.of(one_hot, labels, share), classes, shared_votes, tuple(joint))
 
     def of_sources(self, sources: Sequence[int]) -> GoldCounts:
         """Return the counts of some sources."""
@@ -101,7 +101,7 @@ class GoldCounts:
         return np.asarray(self.votes.right().sum(axis=1))
 
     @property
-    def cast(self) -> Array:
+    def n_votes(self) -> Array:
         """Votes of each source, shape (m,)."""
         return np.asarray(self.votes.by_vote().sum(axis=1))
 

@@ -16,8 +16,15 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
+from flyingsquid.estimation.multinomial import (
+    Regression,
+    fit_multinomial,
+    least_operations,
+    log_loss,
+    softmax,
+)
 from flyingsquid.estimation.shares import NORMAL_95, wilson
-from flyingsquid.inference.correction import Correction, log_probabilities, log_shares, mean_votes
+from flyingsquid.inference.correction import Correction, log_probabilities, log_shares
 from flyingsquid.votes.codes import OneHot
 from flyingsquid.votes.decisions import expected_credit
 
@@ -25,13 +32,13 @@ Array = NDArray[np.float64]
 FEWEST_LABELS = 5
 """Fewer gold labels than this are not used."""
 # Prior standard deviations of the coefficients of the posterior, the vote share and the intercepts, and of
-# those of votes and the confusion: one candidate for each pair. With six values for votes, learning curves on
-# design datasets change by less than 0.1 points and 0.001 nats; a third value of 3 for the first raises the
-# log loss by 0.01 at 20 labels (docs/design/0009-default.md).
+# what a vote adds to the log odds of two classes: one candidate for each pair. With six values for votes,
+# learning curves on design datasets change by less than 0.1 points and 0.001 nats; a third value of 3 for the
+# first raises the log loss by 0.01 at 20 labels (docs/design/0009-default.md).
 _CALIBRATION, _VOTES = (0.3, 1.0), (0.0, 0.1, 0.4, 1.6)
-# Floating-point operations of one pass, and cells of the features: they bound the number of coefficients.
-_MOST_OPERATIONS, _MOST_CELLS = 1 << 29, 1 << 24
-_MOST_PASSES, _TOLERANCE, _LEAST_STEP = 50, 1e-7, 1e-6
+# Floating-point operations of one pass, and cells of an array: they bound the number of coefficients. The
+# number of passes is about 50, so a fit takes a few seconds at most.
+_MOST_OPERATIONS, _MOST_CELLS = 1 << 30, 1 << 24
 # A difference in log loss smaller than this does not matter.
 _NEGLIGIBLE_LOSS = 0.02
 
@@ -108,7 +115,7 @@ class GoldCorrection:
 
 
 def fit_correction(
-    labels: Array, cast: OneHot, gold: NDArray[np.intp], weights: Array | None = None
+    labels: Array, one_hot: OneHot, gold: NDArray[np.intp], weights: Array | None = None
 ) -> GoldCorrection:
     """Estimate the correction of label-free posteriors by gold labels.
 
@@ -116,7 +123,7 @@ def fit_correction(
     ----------
     labels : array of shape (n, K)
         Label-free posteriors of the items with gold labels.
-    cast : OneHot
+    one_hot : OneHot
         Their votes.
     gold : integer array of shape (n,)
         Their classes.
@@ -125,32 +132,29 @@ def fit_correction(
 
     Notes
     -----
-    Newton's method on the penalized likelihood. The log evidence is its value at the optimum minus half of
-    the log determinant of its curvature there, in units of the prior (MacKay 1992).
-
-    Scores of the gold labels leave out one of them at a time. Without item i, its logits are, by one Newton
-    step, z + J (I - S J)^-1 (p - y), where J is the covariance of the logits z by the curvature at the
-    optimum, and S = diag(p) - p p' (Rad and Maleki 2020). If there are more coefficients than logits, the
-    features are replaced by coordinates in the space that they span, which does not change the penalty.
+    A vote of source i for class v adds C[v] + D[i, v] to the logits. C is the same for all sources, so a few
+    labels suffice to learn which classes are confused, and D is what differs between sources. For two
+    classes, C is 0.
     """
     share = np.ones(len(gold)) if weights is None else np.asarray(weights, np.float64)
-    features = _Features.of(labels, cast)
-    start = features.start()
-    unchanged = features.values @ start
+    features = _Features.of(labels, one_hot)
+    unchanged = features.shared[:, :, 0]
+    none = np.zeros((features.own.shape[1], labels.shape[1]))
     grid = product(_CALIBRATION, _VOTES if features.has_votes else _VOTES[:1])
     found = [
-        _Candidate(start, unchanged, -float(share @ _log_loss(unchanged, gold))),
-        *(_fit(features.values, gold, share, features.scales(*scales), start) for scales in grid),
+        Regression(np.array([1.0, 0.0]), none, unchanged, -float(share @ log_loss(unchanged, gold))),
+        *(features.fit(gold, share, *deviations) for deviations in grid),
     ]
     evidence = np.array([each.evidence for each in found])
-    mean = _softmax(evidence) @ np.array([each.coefficients for each in found])
+    weight = softmax(evidence)
+    shared, own = (np.tensordot(weight, each, 1) for each in zip(*(each[:2] for each in found), strict=True))
     # Without one label, the log evidence is smaller by the log probability of that label given the others.
     left_out = np.array([each.left_out for each in found])
-    losses = share * np.array([_log_loss(z, gold) for z in left_out])
-    crossed = np.einsum("nc,cnk->nk", _softmax((evidence[:, None] + losses).T), left_out)
-    counts = cast.class_sums(np.ones((cast.n_sources, labels.shape[1])))
+    losses = share * np.array([log_loss(z, gold) for z in left_out])
+    crossed = np.einsum("nc,cnk->nk", softmax((evidence[:, None] + losses).T), left_out)
+    counts = one_hot.class_sums(np.ones((one_hot.n_sources, labels.shape[1])))
     effect = _effect(crossed, unchanged, counts, gold, share)
-    return GoldCorrection(features.correction(mean), effect)
+    return GoldCorrection(features.correction(shared, own), effect)
 
 
 # ---------------------------------------------------------------------- features
@@ -158,188 +162,100 @@ def fit_correction(
 
 @dataclass(frozen=True, slots=True, eq=False)
 class _Features:
-    """Features of g items and K classes, shape (g, K, d), and the meaning of their coefficients.
+    """Features of g items and K classes, and the meaning of their coefficients.
 
-    Columns: posterior, vote share, K intercepts (if ``has_intercepts``), votes of ``sources`` class by class,
-    K^2 cells of the confusion table (if ``has_confusion``).
+    Attributes
+    ----------
+    shared : array of shape (g, K, 2)
+        Logs of the posterior and of the vote share.
+    own : array of shape (g, r)
+        A constant, the number of votes for each class (if ``is_pooled``), and the votes in ``columns``. The
+        constant is left out if there are too many classes.
+    columns : boolean array of shape (K, m)
+        Votes with coefficients of their own: ``columns[v, i]`` if source i votes for class v.
     """
 
-    values: Array
-    n_sources: int
-    sources: NDArray[np.intp]
-    has_intercepts: bool
-    has_confusion: bool
+    shared: Array
+    own: Array
+    columns: NDArray[np.bool_]
+    is_pooled: bool
 
     @classmethod
-    def of(cls, labels: Array, cast: OneHot) -> _Features:
+    def of(cls, labels: Array, one_hot: OneHot) -> _Features:
         n, n_classes = labels.shape
-        counts = cast.class_sums(np.ones((cast.n_sources, n_classes)))
-        logits = n * n_classes
-        most = _MOST_CELLS // logits
-        if logits**3 > _MOST_OPERATIONS:
-            most = min(most, int(np.sqrt(_MOST_OPERATIONS / logits)))
-        left = max(most - 2, 0)
-        blocks = [log_probabilities(labels)[:, :, None], log_shares(counts)[:, :, None]]
-        has_intercepts = n_classes <= left
-        identity = np.eye(n_classes if has_intercepts else 0)[None]
-        if has_intercepts:
-            blocks.append(np.broadcast_to(identity, (n, n_classes, n_classes)))
-            left -= n_classes
-        # For two classes, the votes of single sources determine the confusion.
-        has_confusion = n_classes > 2 and 2 * n_classes**2 <= left
-        left -= n_classes**2 if has_confusion else 0
-        sources = _most_active(cast, left // n_classes)
-        if len(sources):
-            votes = np.stack([cast.dense_votes(k)[:, sources] for k in range(n_classes)], axis=1)
-            own = identity[:, :, :, None] * votes[:, :, None, :]
-            blocks.append(own.reshape(n, n_classes, -1))
-        if has_confusion:
-            by_vote = (
-                identity[:, :, None, :] * mean_votes(counts)[:, None, :, None]
-            )  # axes item, truth, vote, truth
-            blocks.append(by_vote.reshape(n, n_classes, -1))
-        values = np.concatenate(blocks, axis=2)
-        return cls(values, cast.n_sources, sources, has_intercepts, has_confusion)
+        counts = one_hot.class_sums(np.ones((one_hot.n_sources, n_classes)))
+        shared = np.stack([log_probabilities(labels), log_shares(counts)], axis=2)
+        sums = one_hot.vote_sums(np.ones(n))
+        most = _most_columns(n, n_classes, int(np.count_nonzero(sums)))
+        if one_hot.n_sources * n_classes**2 > _MOST_CELLS:
+            most = min(most, 1)
+        constant = np.ones((n, min(most, 1)))
+        # For two classes, the vote share is a function of both counts.
+        is_pooled = n_classes > 2 and most > 2 * n_classes
+        columns = _most_active(sums, most - 1 - (n_classes if is_pooled else 0))
+        votes = [one_hot.dense_votes(k)[:, each] for k, each in enumerate(columns) if each.any()]
+        own = np.concatenate([constant, *([counts] if is_pooled else []), *votes], axis=1)
+        return cls(shared, own, columns, is_pooled)
 
     @property
     def has_votes(self) -> bool:
-        return len(self.sources) > 0 or self.has_confusion
+        return self.own.shape[1] > 1
 
-    @property
-    def _n_calibration(self) -> int:
-        return 2 + (self.values.shape[1] if self.has_intercepts else 0)
+    def fit(self, gold: NDArray[np.intp], share: Array, calibration: float, votes: float) -> Regression:
+        """Fit the coefficients with these prior standard deviations."""
+        scales = np.full(self.own.shape[1], votes / np.sqrt(2))
+        scales[:1] = calibration
+        used = np.flatnonzero(scales)
+        found = fit_multinomial(
+            self.shared[:, :, 0], calibration * self.shared, scales[used] * self.own[:, used], gold, share
+        )
+        own = np.zeros((len(scales), self.shared.shape[1]))
+        own[used] = scales[used, None] * found.own
+        return found._replace(shared=[1.0, 0.0] + calibration * found.shared, own=own)
 
-    def start(self) -> Array:
-        """Return the coefficients that change nothing."""
-        start = np.zeros(self.values.shape[2])
-        start[0] = 1.0
-        return start
-
-    def scales(self, calibration: float, votes: float) -> Array:
-        """Return the prior standard deviations of the coefficients."""
-        scales = np.full(self.values.shape[2], votes)
-        scales[: self._n_calibration] = calibration
-        return scales
-
-    def correction(self, coefficients: Array) -> Correction:
+    def correction(self, shared: Array, own: Array) -> Correction:
         """Return coefficients as a correction of all sources."""
-        n_classes, at = self.values.shape[1], self._n_calibration
-        weights = np.zeros((self.n_sources, n_classes))
-        size = n_classes * len(self.sources)
-        weights[self.sources] = coefficients[at : at + size].reshape(n_classes, -1).T
-        confusion = coefficients[at + size :].reshape(n_classes, n_classes) if self.has_confusion else None
+        n_classes, m = self.columns.shape
+        tables = None
+        if self.has_votes:
+            at = 1 + (n_classes if self.is_pooled else 0)
+            tables = np.zeros((n_classes, m, n_classes))
+            tables += own[1:at, None] if self.is_pooled else 0.0
+            tables[self.columns] += own[at:]
+            tables = np.ascontiguousarray(tables.transpose(1, 0, 2))
         return Correction(
-            of_posterior=float(coefficients[0]),
-            of_share=float(coefficients[1]),
-            intercepts=coefficients[2:at] if self.has_intercepts else np.zeros(n_classes),
-            weights=weights,
-            confusion=confusion,
+            of_posterior=float(shared[0]),
+            of_share=float(shared[1]),
+            intercepts=own[0] if len(own) else np.zeros(n_classes),
+            tables=tables,
         )
 
 
-def _most_active(cast: OneHot, most: int) -> NDArray[np.intp]:
-    """Return at most ``most`` sources with most votes; equally active ones are all kept or all left out."""
-    votes = cast.vote_sums(np.ones(cast.n_items)).sum(axis=0)
-    ordered = np.sort(votes)[::-1]
-    least = ordered[most] if most < len(ordered) else 0.0
-    return np.flatnonzero(votes > least)
+def _most_columns(n: int, n_classes: int, wanted: int) -> int:
+    """Return the largest number of features of every class, at most ``wanted`` votes and what is added."""
+    low, high = 0, 1 + n_classes + wanted
+    while low < high:
+        middle = (low + high + 1) // 2
+        fits = n * (middle + n_classes**2) <= _MOST_CELLS
+        if fits and least_operations(n, n_classes, middle) <= _MOST_OPERATIONS:
+            low = middle
+        else:
+            high = middle - 1
+    return low
 
 
-# ---------------------------------------------------------------------- regression
-
-
-class _Candidate(NamedTuple):
-    """A fit: coefficients (d,), logits (n, K) of every item by a fit without it, and the log evidence."""
-
-    coefficients: Array
-    left_out: Array
-    evidence: float
-
-
-def _fit(features: Array, gold: NDArray[np.intp], share: Array, scales: Array, start: Array) -> _Candidate:
-    """Fit the coefficients whose prior standard deviations ``scales`` are not 0."""
-    n, n_classes, _ = features.shape
-    used = scales > 0
-    offset = features @ start
-    scaled = (features[:, :, used] * scales[used]).reshape(n * n_classes, -1)
-    back = None
-    if scaled.shape[1] > len(scaled):
-        values, vectors = np.linalg.eigh(scaled @ scaled.T)
-        kept = values > 1e-10 * values[-1]
-        values, vectors = np.sqrt(values[kept]), vectors[:, kept]
-        back = scaled.T @ (vectors / values)
-        scaled = vectors * values
-    moved = _newton(scaled.reshape(n, n_classes, -1), offset, gold, share)
-    coefficients = start.copy()
-    coefficients[used] += scales[used] * (moved.coefficients if back is None else back @ moved.coefficients)
-    return moved._replace(coefficients=coefficients)
-
-
-def _newton(features: Array, offset: Array, gold: NDArray[np.intp], share: Array) -> _Candidate:
-    """Minimize the log loss plus half of the squared coefficients."""
-    _, n_classes, d = features.shape
-    truth = np.zeros_like(offset)
-    truth[np.arange(len(gold)), gold] = 1.0
-    theta, logits = np.zeros(d), offset
-    value = float(share @ _log_loss(logits, gold))
-    for _ in range(_MOST_PASSES):
-        p = _softmax(logits)
-        slope = np.einsum("nk,nkd->d", share[:, None] * (p - truth), features) + theta
-        step = np.linalg.solve(_curvature(features, p, share), slope)
-        expected, size = float(slope @ step), 1.0
-        if expected < _TOLERANCE:
-            break
-        while size > _LEAST_STEP:
-            tried = theta - size * step
-            moved = offset + features @ tried
-            new = float(share @ _log_loss(moved, gold) + tried @ tried / 2)
-            if new <= value - size * expected / 4:
-                break
-            size /= 2
-        theta, logits, value = tried, moved, new
-    p = _softmax(logits)
-    residuals = share[:, None] * (p - truth)
-    curvature = _curvature(features, p, share)
-    evidence = -value - float(np.linalg.slogdet(curvature)[1]) / 2
-    inverse = np.linalg.inv(curvature)
-    if d < n_classes:  # the same computation in the smaller space
-        means = np.einsum("nk,nkd->nd", p, features)
-        own = np.swapaxes(features, 1, 2) @ (p[:, :, None] * features) - means[:, :, None] * means[:, None, :]
-        own *= share[:, None, None]
-        pulled = np.einsum("nk,nkd->nd", residuals, features) @ inverse
-        back = np.linalg.solve(np.eye(d) - inverse @ own, pulled[:, :, None])
-        return _Candidate(theta, logits + (features @ back)[:, :, 0], evidence)
-    spread = share[:, None, None] * (p[:, :, None] * np.eye(n_classes) - p[:, :, None] * p[:, None, :])
-    covariance = (features @ inverse) @ np.swapaxes(features, 1, 2)
-    pulled = np.linalg.solve(np.eye(n_classes) - spread @ covariance, residuals[:, :, None])
-    return _Candidate(theta, logits + (covariance @ pulled)[:, :, 0], evidence)
-
-
-def _curvature(features: Array, p: Array, share: Array) -> Array:
-    """Return the second derivative of the penalized log loss, shape (d, d)."""
-    d = features.shape[2]
-    weighted = (features * np.sqrt(share[:, None] * p)[:, :, None]).reshape(-1, d)
-    means = np.einsum("nk,nkd->nd", p, features) * np.sqrt(share)[:, None]
-    return np.asarray(weighted.T @ weighted - means.T @ means + np.eye(d))
-
-
-def _softmax(scores: Array) -> Array:
-    odds = np.exp(scores - scores.max(axis=-1, keepdims=True))
-    return np.asarray(odds / odds.sum(axis=-1, keepdims=True))
-
-
-def _log_loss(logits: Array, gold: NDArray[np.intp]) -> Array:
-    """Return the log loss of each item, shape (n,)."""
-    top = logits.max(axis=1)
-    total = top + np.log(np.exp(logits - top[:, None]).sum(axis=1))
-    return np.asarray(total - logits[np.arange(len(gold)), gold])
+def _most_active(sums: Array, most: int) -> NDArray[np.bool_]:
+    """Return the at most ``most`` columns with the largest sums; equal ones are all kept or all left out."""
+    ordered = np.sort(sums, axis=None)[::-1]
+    least = ordered[max(most, 0)] if most < len(ordered) else 0.0
+    return np.asarray(sums > least)
 
 
 # ---------------------------------------------------------------------- effect
 
 
 def _effect(crossed: Array, before: Array, votes: Array, gold: NDArray[np.intp], share: Array) -> GoldEffect:
-    losses = [_log_loss(z, gold) for z in (crossed, before)]
+    losses = [log_loss(z, gold) for z in (crossed, before)]
     right = [expected_credit(z, gold) for z in (crossed, before, votes)]
     return GoldEffect(
         len(gold),

@@ -168,8 +168,8 @@ def _votes_around(
 ) -> float:
     """Return the mean number of votes per item on a task and its neighbors."""
     around = [i for near in (task, *graph.neighbors(task)) for i in graph.sources_of(near)]
-    cast = item_votes(votes.codes[:, around]).cast
-    return float(np.average(cast, weights=sample_weight))
+    n_votes = item_votes(votes.codes[:, around]).n_votes
+    return float(np.average(n_votes, weights=sample_weight))
 
 
 # Largest number of cells of a clique of tasks; every item needs a table of that size.
@@ -225,9 +225,9 @@ class ManyGraphFit:
     def accuracies(self) -> Array:
         """P(vote is right | source votes), shape (m,); one half for sources that never vote."""
         votes = self.balance[list(self.graph.source_task), :, None] * self.tables[:, :, :-1]
-        cast = votes.sum(axis=(1, 2))
+        n_votes = votes.sum(axis=(1, 2))
         right = np.einsum("mkk->m", votes)
-        return np.divide(right, cast, out=np.full(len(cast), 0.5), where=(cast > 0) & ~self.silent)
+        return np.divide(right, n_votes, out=np.full(len(n_votes), 0.5), where=(n_votes > 0) & ~self.silent)
 
 
 def fit_many_graph(

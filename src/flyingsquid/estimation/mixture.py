@@ -24,7 +24,7 @@ from flyingsquid.estimation.source_estimates import (
     assess_sources,
     estimate_sources,
 )
-from flyingsquid.estimation.tied_em import (
+from flyingsquid.estimation.table_em import (
     MOST_CELLS,
     MOST_PAIR_CELLS,
     PairEM,
@@ -46,10 +46,11 @@ from flyingsquid.estimation.trust import (
 from flyingsquid.estimation.weighted import VoteWeights, vote_weights, votes_per_item
 from flyingsquid.graph.junction import components
 from flyingsquid.inference.weighted import (
+    EVEN_VOTE,
     Mixture,
     TableTerm,
     best_class,
-    hot_posterior,
+    one_hot_posterior,
     row_sums,
     shares_of,
 )
@@ -190,7 +191,7 @@ class MixtureFit:
             plausible.append(np.where(rows.voted[:, None] > 0, labels.fallback, self.mixture.without_votes))
         if labels.by_tables is not None and self.trust.share > PLAUSIBLE:
             plausible.append(labels.by_tables)
-        mixed = hot_posterior(rows.cast, self.mixture, labels.fallback, labels.by_tables)
+        mixed = one_hot_posterior(rows.one_hot, self.mixture, labels.fallback, labels.by_tables)
         return gain_over_majority(mixed, plausible, rows, is_tested=self.is_tested)
 
 
@@ -235,16 +236,16 @@ def fit_mixture(
         by_tables = em.posterior(tables, abstention)
         compared = em.rows if complete is None else complete.rows
         labels = by_tables if complete is None else replace(em, rows=compared).posterior(tables, abstention)
-        met: SumsOfPairs = partial(compared.cast.co_votes, compared.counts[:, None] * labels)
+        sums_of_pairs: SumsOfPairs = partial(compared.one_hot.co_votes, compared.counts[:, None] * labels)
     elif m**2 * n_classes**3 <= MOST_PAIR_CELLS:
         tables, abstention, against = _fit_tables(moments, weights, PairEM(moments, weights, shared, balance))
-        met = partial(shares_of_pairs, tables)
+        sums_of_pairs = partial(shares_of_pairs, tables)
     if tables is not None and pairs is not None:
         # As files store them, so that a loaded model gives the same labels to the last bit.
         tables = tables._replace(tables=np.ascontiguousarray(tables.tables))
         term = tables.term(weights, abstention)
         most = MOST_FROM_PAIRS if em is None else 1.0
-        trust = trust_in_tables(tested, pairs, tables, met, weights, dependence, against, most=most)
+        trust = trust_in_tables(tested, pairs, tables, sums_of_pairs, weights, dependence, against, most=most)
     mixture = _mix(moments, pairs, complete, balance, em, term, trust, dependence, weights)
     labeled = None if rows is None else RowLabels(rows, mixture, by_tables)
     return assess_mixture(moments, labeled, balance, mixture, tables, trust, dependence)
@@ -373,12 +374,17 @@ def _supported(em: RowEM, tables: Tables, dependence: Dependence) -> float:
 def _prior(moments: Moments, balance: Array, weights: VoteWeights) -> Array:
     """Return the distribution of the pseudo-vote that is added to every item if the class balance was given.
 
-    It is the given balance relative to that of the votes, so it changes nothing if they agree. The votes of
-    one-sided sources already reflect the balance, so the given balance is weighted by the share of votes from
-    other sources (otherwise, F1 decreases on census and spouse).
+    It is the given balance relative to that of the labels by weighted votes, so it changes nothing if they
+    agree. An item with n votes counts once, and its label has a probability of about n / (n + 1). The votes
+    of one-sided sources already reflect the balance, so the given balance is weighted by the share of votes
+    from other sources (otherwise, F1 decreases on census and spouse).
     """
-    cast = (np.asarray(moments.vote_counts, np.float64) * weights.weights).sum(axis=0)
-    relative = balance / np.maximum(cast / max(cast.sum(), 1e-300), 1e-12)
+    vote_counts = np.asarray(moments.vote_counts, np.float64)
+    n_votes = 1 + moments.votes_of_others()[1] / np.maximum(vote_counts, 1e-300)  # on the items of each vote
+    items = vote_counts * weights.weights / n_votes
+    certain = items * n_votes / (n_votes + EVEN_VOTE)
+    mass = certain.sum(axis=0) + (items - certain).sum() / len(balance)
+    relative = balance / np.maximum(mass / max(mass.sum(), 1e-300), 1e-12)
     relative = np.clip(relative, 1 / _MOST_RELATIVE, _MOST_RELATIVE)
     share = _share_of_several(moments, weights)
     return np.asarray(share * relative / relative.sum() + (1 - share) / len(balance))
@@ -386,8 +392,8 @@ def _prior(moments: Moments, balance: Array, weights: VoteWeights) -> Array:
 
 def _share_of_several(moments: Moments, weights: VoteWeights) -> float:
     """Return the share of votes from sources that vote for several classes."""
-    cast = np.asarray(moments.vote_counts, np.float64).sum(axis=1)
-    return float(cast[~weights.one_sided].sum() / max(cast.sum(), 1.0))
+    n_votes = np.asarray(moments.vote_counts, np.float64).sum(axis=1)
+    return float(n_votes[~weights.one_sided].sum() / max(n_votes.sum(), 1.0))
 
 
 def _without_votes(
@@ -405,9 +411,9 @@ def _without_votes(
     several = _share_of_several(moments, weights)
     uniform = np.full(moments.n_classes, 1 / moments.n_classes)
     otherwise = uniform if balance is None else balance
-    cast = np.asarray(moments.vote_counts, np.float64)[~weights.one_sided].sum(axis=0)
-    shares = (cast + _UNIFORM_VOTES * uniform) / (cast.sum() + _UNIFORM_VOTES)
-    is_clear = several > _SEVERAL and np.count_nonzero(cast) > 1 and shares.max() - uniform[0] > _IMBALANCE
+    n_votes = np.asarray(moments.vote_counts, np.float64)[~weights.one_sided].sum(axis=0)
+    shares = (n_votes + _UNIFORM_VOTES * uniform) / (n_votes.sum() + _UNIFORM_VOTES)
+    is_clear = several > _SEVERAL and np.count_nonzero(n_votes) > 1 and shares.max() - uniform[0] > _IMBALANCE
     if balance is None and is_clear:
         otherwise = np.asarray(shares)
     if term is None or np.count_nonzero(moments.vote_counts.sum(axis=0)) < 2:
@@ -440,10 +446,10 @@ def _only_class(labels: RowLabels) -> int | None:
     rows, mixture = labels.rows, labels.mixture
     if len(rows.counts) > _MANY_ROWS:  # mostly, some of them show that labels differ
         voted = np.flatnonzero(rows.voted)
-        some = hot_posterior(rows.cast[voted[:: _MANY_ROWS // 16]], mixture).argmax(axis=1)
+        some = one_hot_posterior(rows.one_hot[voted[:: _MANY_ROWS // 16]], mixture).argmax(axis=1)
         if (some != some[:1]).any():
             return None
-    mixed = hot_posterior(rows.cast, mixture, labels.fallback, labels.by_tables)
+    mixed = one_hot_posterior(rows.one_hot, mixture, labels.fallback, labels.by_tables)
     best = mixed[rows.voted > 0].argmax(axis=1)
     return int(best[0]) if len(best) and (best == best[0]).all() else None
 
@@ -460,7 +466,7 @@ def gain_over_majority(labels: Array, plausible: list[Array], rows: Rows, *, is_
     if not total > 0:
         return Gain(0.0, (0.0, 0.0))
     best = best_class(labels)
-    change = best - best_class(shares_of(rows.cast.class_sums(np.ones(rows.votes.shape))))
+    change = best - best_class(shares_of(rows.one_hot.class_sums(np.ones(rows.votes.shape))))
     differ = row_sums(np.maximum(change, 0.0))[:, 0]
     expected = [row_sums(p * change)[:, 0] for p in (labels, *plausible)]
     gains = [float(rows.counts @ each / total) for each in expected]

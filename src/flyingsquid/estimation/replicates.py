@@ -155,8 +155,12 @@ def compare_replicates(votes: Votes, weights: NDArray[Any] | None = None) -> Sel
 def _chance(codes: NDArray[Any], structure: Structure, counts: Array, n_classes: int) -> Array:
     """Return the probability that two answers of a judge agree by chance, shape (J,)."""
     of, n_judges = structure.judge_of, len(structure.judges)
-    cast = np.stack([np.bincount(of, counts @ (codes == k), n_judges) for k in range(n_classes)], axis=1)
-    return np.asarray(((cast / np.maximum(cast.sum(axis=1, keepdims=True), 1e-12)) ** 2).sum(axis=1))
+    vote_counts = np.stack(
+        [np.bincount(of, counts @ (codes == k), n_judges) for k in range(n_classes)], axis=1
+    )
+    return np.asarray(
+        ((vote_counts / np.maximum(vote_counts.sum(axis=1, keepdims=True), 1e-12)) ** 2).sum(axis=1)
+    )
 
 
 def _count(
@@ -196,9 +200,9 @@ def combine_replicates(votes: Votes) -> Votes:
     member = (structure.judge_of[:, None] == np.arange(n_judges)).astype(np.float32)
     best, most = np.full((len(codes), n_judges), -1, codes.dtype), np.zeros((len(codes), n_judges))
     for label in range(votes.n_classes):
-        cast = (codes == label).astype(np.float32) @ member
-        best = np.where(cast > most, codes.dtype.type(label), np.where(cast == most, -1, best))
-        most = np.maximum(most, cast)
+        n_votes = (codes == label).astype(np.float32) @ member
+        best = np.where(n_votes > most, codes.dtype.type(label), np.where(n_votes == most, -1, best))
+        most = np.maximum(most, n_votes)
     best[most == 0] = -1
     return Votes(best.astype(codes.dtype), votes.classes, structure.judges, votes.items)
 

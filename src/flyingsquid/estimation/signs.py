@@ -92,18 +92,20 @@ def _z_score(agreement: Array, overlap: Array, items: Array, n_items: float) -> 
 
 def _grow_trees(links: Array) -> tuple[Array, NDArray[np.intp]]:
     """Grow trees of significant links by Prim's algorithm, strongest first."""
-    strength = np.where(np.abs(links) >= _ERRORS_FOR_LINK, np.abs(links), 0.0)
+    strength = np.abs(links)
+    strength[strength < _ERRORS_FOR_LINK] = 0.0
     m = len(links)
     signs, group = np.ones(m), np.zeros(m, np.intp)
-    waiting, reach, parent = np.ones(m, np.bool_), np.zeros(m), np.zeros(m, np.intp)
+    reach, parent = np.zeros(m), np.zeros(m, np.intp)
     n_groups = 0
     for _ in range(m):
-        i = int(np.argmax(np.where(waiting, reach, -1.0)))
+        i = int(reach.argmax())
         if reach[i] > 0:
             signs[i] = signs[parent[i]] * np.sign(links[i, parent[i]])
         else:  # no other source is linked to this group
             n_groups += 1
-        group[i], waiting[i] = n_groups, False
+        group[i], reach[i] = n_groups, -1.0
+        strength[:, i] = -1.0  # no longer reached from others
         nearer = strength[i] > reach
         parent[nearer], reach[nearer] = i, strength[i][nearer]
     return signs, group - 1

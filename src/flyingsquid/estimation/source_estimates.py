@@ -25,7 +25,7 @@ from flyingsquid.estimation.intervals import (
     suspicion,
     usable_trust,
 )
-from flyingsquid.estimation.tied_em import (
+from flyingsquid.estimation.table_em import (
     MOST_CELLS,
     ROW_VOTES,
     SOURCE_VOTES,
@@ -122,13 +122,13 @@ class RowLabels:
         return cls(
             rows,
             mixture,
-            None if term is None else table_posterior(rows.cast, term, mixture.one_sided),
+            None if term is None else table_posterior(rows.one_hot, term, mixture.one_sided),
         )
 
     @cached_property
     def fallback(self) -> Array:
         """The part of the posterior that does not rest on tables, shape (u, K)."""
-        return fallback_posterior(self.rows.cast, self.mixture)
+        return fallback_posterior(self.rows.one_hot, self.mixture)
 
 
 # Standard errors of the accuracies and of the class balance from sampling, (m,) and (K,); accuracies by
@@ -153,8 +153,8 @@ def estimate_sources(
         found = _estimate_from_counts(moments, mixture, tables, trust)
     else:
         found = _estimate_from_rows(moments, labels, mixture, trust)
-    cast = moments.vote_counts.sum(axis=1)
-    accuracies = np.where(cast > 0, found.accuracies, 0.5)
+    n_votes = moments.vote_counts.sum(axis=1)
+    accuracies = np.where(n_votes > 0, found.accuracies, 0.5)
     return SourceEstimates(found.balance if balance is None else balance, found.confusion, accuracies)
 
 
@@ -177,9 +177,9 @@ def assess_sources(
         errors, balance_errors, plausible, doubt = _spread_of_counts(moments, mixture, sources)
     else:
         errors, balance_errors, plausible, doubt = _spread_of_rows(moments, labels, mixture, tables, sources)
-    cast = np.asarray(moments.vote_counts, np.float64).sum(axis=1)
+    n_votes = np.asarray(moments.vote_counts, np.float64).sum(axis=1)
     groups, one_sided = dependence.groups, mixture.one_sided
-    n_groups = int(np.count_nonzero(cast)) if groups is None else len(np.unique(groups[cast > 0]))
+    n_groups = int(np.count_nonzero(n_votes)) if groups is None else len(np.unique(groups[n_votes > 0]))
     usable = usable_trust(trust.share, trust.n_tested, dependence.n_pairs, n_groups)
     evidence = AccuracyEvidence(
         sources.accuracies,
@@ -187,44 +187,44 @@ def assess_sources(
         np.maximum(sources.accuracies, plausible.max(axis=0)),
         doubt,
         np.where(one_sided, 0.0, usable),
-        suspicion(one_sided, dependence.n_pairs, int(np.count_nonzero(~one_sided & (cast > 0)))),
+        suspicion(one_sided, dependence.n_pairs, int(np.count_nonzero(~one_sided & (n_votes > 0)))),
         moments.n_classes,
         mixture.majority,
         n_groups,
     )
     interval = None
     if with_balance:
-        total = max(cast.sum(), 1.0)
+        total = max(n_votes.sum(), 1.0)
         interval = balance_intervals(
             sources.balance,
             balance_errors,
-            doubt=float(cast @ doubt / total),
+            doubt=float(n_votes @ doubt / total),
             trust=usable,
-            one_sided=float(cast[one_sided].sum() / total),
+            one_sided=float(n_votes[one_sided].sum() / total),
         )
         n_voted = np.count_nonzero(np.asarray(moments.vote_counts).any(axis=0))
         if n_groups < FEWEST_SOURCES or n_voted < 2:  # any class balance explains such votes
             interval = np.broadcast_to([0.0, 1.0], interval.shape)
-    return SourceErrors(np.where(cast > 1, errors, np.nan), accuracy_reach(evidence), interval, evidence)
+    return SourceErrors(np.where(n_votes > 1, errors, np.nan), accuracy_reach(evidence), interval, evidence)
 
 
 def estimate_by_gold(
     moments: Moments, rows: Rows, labels: Array, balance: Array | None
 ) -> tuple[SourceEstimates, SourceErrors]:
     """Estimate sources by labels of the rows, shape (u, K), which gold labels have corrected."""
-    cast = np.asarray(moments.vote_counts, np.float64).sum(axis=1)
+    n_votes = np.asarray(moments.vote_counts, np.float64).sum(axis=1)
     found = _estimate_by(moments, rows, labels)
-    doubt = _mean_doubt(labels, rows, cast)
+    doubt = _mean_doubt(labels, rows, n_votes)
     reach = _CORRECTED_REACH + _CORRECTED_DOUBT * doubt
     interval = None
     if balance is None:
-        mean_doubt = float(cast @ doubt / max(cast.sum(), 1.0))
+        mean_doubt = float(n_votes @ doubt / max(n_votes.sum(), 1.0))
         errors = _share_errors(found.balance, rows.n_voted)
         interval = balance_intervals(found.balance, errors, doubt=mean_doubt, trust=0.0, one_sided=0.0)
     else:
         found = replace(found, balance=balance)
-    sampling = np.where(cast > 1, _sampling_errors(found.accuracies, cast), np.nan)
-    return replace(found, accuracies=np.where(cast > 0, found.accuracies, 0.5)), SourceErrors(
+    sampling = np.where(n_votes > 1, _sampling_errors(found.accuracies, n_votes), np.nan)
+    return replace(found, accuracies=np.where(n_votes > 0, found.accuracies, 0.5)), SourceErrors(
         sampling, np.stack([reach, reach], axis=1), interval
     )
 
@@ -254,17 +254,17 @@ def _spread_of_rows(
     moments: Moments, labels: RowLabels, mixture: Mixture, tables: Tables | None, sources: SourceEstimates
 ) -> _Spread:
     m, rows, by_tables = moments.n_sources, labels.rows, labels.by_tables
-    cast = np.asarray(moments.vote_counts, np.float64).sum(axis=1)
+    n_votes = np.asarray(moments.vote_counts, np.float64).sum(axis=1)
     own, balance_errors = np.zeros(m), np.zeros(moments.n_classes)
     if by_tables is not None and tables is not None and not mixture.one_sided.all():
         own, balance_errors = _table_errors(rows, by_tables, tables)
         own[mixture.one_sided] = 0.0
-    plain = shares_of(rows.cast.class_sums(np.ones_like(mixture.weights)))
+    plain = shares_of(rows.one_hot.class_sums(np.ones_like(mixture.weights)))
     return (
-        np.maximum(_sampling_errors(sources.accuracies, cast), own),
+        np.maximum(_sampling_errors(sources.accuracies, n_votes), own),
         np.maximum(_share_errors(sources.balance, rows.n_voted), balance_errors),
         np.stack([_agreement_with(best_class(each), rows, m) for each in (labels.fallback, plain)]),
-        _mean_doubt(labels.fallback, rows, cast),
+        _mean_doubt(labels.fallback, rows, n_votes),
     )
 
 
@@ -275,7 +275,7 @@ def _estimate_by(moments: Moments, rows: Rows, labels: Array) -> SourceEstimates
     balance = mass / mass.sum()
     if m * n_classes**2 > MOST_CELLS:
         return SourceEstimates(balance, sparse_agreement_tables(moments), _agreement_with(labels, rows, m))
-    votes = rows.cast.vote_sums(labels * rows.counts[:, None])
+    votes = rows.one_hot.vote_sums(labels * rows.counts[:, None])
     items = np.maximum(rows.counts @ labels, 1e-12)  # a class may have no items
     confusion = _with_missing(votes.transpose(1, 2, 0) / items[:, None])
     return SourceEstimates(balance, confusion, _share_right(np.einsum("kmk->m", votes), rows))
@@ -290,11 +290,11 @@ def _with_missing(tables: Array) -> ConfusionTables:
 
 def _agreement_with(labels: Array, rows: Rows, m: int) -> Array:
     """Return the mean probability of a source's votes under the labels, shape (m,)."""
-    if m * labels.shape[1] ** 2 > MOST_CELLS and isinstance(rows.cast, OneHot):
-        item, source, vote = rows.cast.entries()
+    if m * labels.shape[1] ** 2 > MOST_CELLS and isinstance(rows.one_hot, OneHot):
+        item, source, vote = rows.one_hot.entries()
         weights = rows.counts[item] * labels[item, vote]
         return _share_right(np.bincount(source, weights, minlength=m).astype(np.float64), rows)
-    votes = rows.cast.vote_sums(labels * rows.counts[:, None])  # axes vote, source, label
+    votes = rows.one_hot.vote_sums(labels * rows.counts[:, None])  # axes vote, source, label
     return _share_right(np.einsum("kmk->m", votes), rows)
 
 
@@ -305,16 +305,16 @@ def _share_right(right: Array, rows: Rows) -> Array:
     return np.divide(right, met, out=np.full(len(met), everybody), where=met > 0)
 
 
-def _mean_doubt(labels: Array, rows: Rows, cast: Array) -> Array:
+def _mean_doubt(labels: Array, rows: Rows, n_votes: Array) -> Array:
     """Return the mean probability that the most probable class is wrong on a source's items, shape (m,)."""
     doubt = (1 - row_tops(labels)[:, 0]) * rows.counts
-    return np.asarray(rows.cast.vote_sums(doubt).sum(axis=0) / np.maximum(cast, 1.0))
+    return np.asarray(rows.one_hot.vote_sums(doubt).sum(axis=0) / np.maximum(n_votes, 1.0))
 
 
-def _sampling_errors(right: Array, cast: Array) -> Array:
+def _sampling_errors(right: Array, n_votes: Array) -> Array:
     """Return standard errors of the share of right votes, shape (m,)."""
-    share = (right * cast + 1) / (cast + 2)  # one vote each way, so two equal votes are not certainty
-    return np.asarray(np.sqrt(share * (1 - share) / np.maximum(cast, 1.0)))
+    share = (right * n_votes + 1) / (n_votes + 2)  # one vote each way, so two equal votes are not certainty
+    return np.asarray(np.sqrt(share * (1 - share) / np.maximum(n_votes, 1.0)))
 
 
 def _share_errors(share: Array, n: float) -> Array:
@@ -329,9 +329,9 @@ def _table_errors(rows: Rows, labels: Array, tables: Tables) -> tuple[Array, Arr
     pseudo-votes.
     """
     m, n_classes = tables.tables.shape[:2]
-    cast, labels, counts = _sampled(rows, labels, m)
+    one_hot, labels, counts = _sampled(rows, labels, m)
     right = np.clip(np.einsum("mkk->mk", tables.tables), 0.02, 0.98)
-    hot = [cast.dense_votes(k) for k in range(n_classes)]
+    hot = [one_hot.dense_votes(k) for k in range(n_classes)]
     voted = sum(hot, start=np.zeros_like(hot[0]))
     scores = [
         (hot[y] / right[:, y] - (voted - hot[y]) / (1 - right[:, y])) * labels[:, [y]]
@@ -368,7 +368,7 @@ def _sampled(rows: Rows, labels: Array, m: int) -> tuple[OneHot, Array, Array]:
     if kept < len(at):
         at = at[np.linspace(0, len(at) - 1, kept).astype(np.intp)]
     counts = rows.counts[at]
-    return rows.cast[at], labels[at], counts * (rows.counts.sum() / max(counts.sum(), 1e-12))
+    return rows.one_hot[at], labels[at], counts * (rows.counts.sum() / max(counts.sum(), 1e-12))
 
 
 # ---------------------------------------------------------------------- counts of pairs
@@ -378,9 +378,9 @@ def _estimate_from_counts(
     moments: Moments, mixture: Mixture, tables: Tables | None, trust: Trust
 ) -> SourceEstimates:
     """Estimate sources by weighted votes on typical items, and by tables in proportion to their trust."""
-    cast = np.asarray(moments.vote_counts, np.float64)
+    vote_counts = np.asarray(moments.vote_counts, np.float64)
     agreement, wins, _ = _typical_items(moments, mixture)
-    right = (_per_vote(agreement, cast) + _per_vote(wins, cast)) / 2
+    right = (_per_vote(agreement, vote_counts) + _per_vote(wins, vote_counts)) / 2
     balance, confusion = _by_typical_items(moments, agreement)
     if tables is not None:
         # Tables that pass every test of pairs are used alone, as are those of rows.
@@ -396,13 +396,13 @@ def _estimate_from_counts(
 
 
 def _spread_of_counts(moments: Moments, mixture: Mixture, sources: SourceEstimates) -> _Spread:
-    cast = np.asarray(moments.vote_counts, np.float64)
-    (_, wins, doubt), votes = _typical_items(moments, mixture), cast.sum(axis=1)
+    vote_counts = np.asarray(moments.vote_counts, np.float64)
+    (_, wins, doubt), votes = _typical_items(moments, mixture), vote_counts.sum(axis=1)
     return (
         _sampling_errors(sources.accuracies, votes),
         _share_errors(sources.balance, float(min(votes.sum(), moments.n_items))),
-        _per_vote(wins, cast)[None, :],
-        _per_vote(doubt, cast),
+        _per_vote(wins, vote_counts)[None, :],
+        _per_vote(doubt, vote_counts),
     )
 
 
@@ -414,14 +414,14 @@ def _typical_items(moments: Moments, mixture: Mixture) -> tuple[Array, Array, Ar
     expected share of all classes except for the one with the largest share.
     """
     weights, n_classes = mixture.weights, moments.n_classes
-    cast = np.asarray(moments.vote_counts, np.float64)
-    by_source = _per_vote(weights, cast)
-    mean = float(by_source @ cast.sum(axis=1) / max(cast.sum(), 1e-12))
+    vote_counts = np.asarray(moments.vote_counts, np.float64)
+    by_source = _per_vote(weights, vote_counts)
+    mean = float(by_source @ vote_counts.sum(axis=1) / max(vote_counts.sum(), 1e-12))
     if moments.n_sources > MOST_SOURCES:
-        agreeing, met = (mean * each for each in moments.votes_met())
+        agreeing, met = (mean * each for each in moments.votes_of_others())
     else:
-        agreeing, met = moments.votes_met(by_source)
-    n = np.maximum(cast, 1e-12)
+        agreeing, met = moments.votes_of_others(by_source)
+    n = np.maximum(vote_counts, 1e-12)
     agreeing, against = agreeing / n, np.maximum(met - agreeing, 0.0) / n
     total = weights + agreeing + against + EVEN_VOTE
     competitor = against if n_classes == 2 else _COMPETITOR * against
@@ -434,25 +434,25 @@ def _typical_items(moments: Moments, mixture: Mixture) -> tuple[Array, Array, Ar
     return (weights + agreeing + EVEN_VOTE / n_classes) / total, ndtr(z), np.clip(1 - top / total, 0.0, 1.0)
 
 
-def _per_vote(values: Array, cast: Array) -> Array:
+def _per_vote(values: Array, vote_counts: Array) -> Array:
     """Return the mean over the votes of a source, shape (m,), of values for each class (m, K)."""
-    return np.asarray((values * cast).sum(axis=1) / np.maximum(cast.sum(axis=1), 1e-12))
+    return np.asarray((values * vote_counts).sum(axis=1) / np.maximum(vote_counts.sum(axis=1), 1e-12))
 
 
 def _by_typical_items(moments: Moments, agreement: Array) -> tuple[Array, ConfusionTables]:
     """Return the class balance and tables, if a vote is right as often as the votes on its items agree."""
     m, n_classes = agreement.shape
-    cast = np.asarray(moments.vote_counts, np.float64)
+    vote_counts = np.asarray(moments.vote_counts, np.float64)
     if m * n_classes**2 > MOST_CELLS:
-        wrong = cast * (1 - agreement)
-        mass = (cast * agreement).sum(axis=0) + (wrong.sum() - wrong.sum(axis=0)) / (n_classes - 1) + 1
+        wrong = vote_counts * (1 - agreement)
+        mass = (vote_counts * agreement).sum(axis=0) + (wrong.sum() - wrong.sum(axis=0)) / (n_classes - 1) + 1
         return np.asarray(mass / mass.sum()), sparse_agreement_tables(moments)
     spread = moments.others_votes() + 1 / n_classes  # axes source, vote, class
     at = np.arange(n_classes)
     spread[:, at, at] = 0.0
     spread *= ((1 - agreement) / spread.sum(axis=2))[:, :, None]
     spread[:, at, at] = agreement
-    expected = cast[:, :, None] * spread
+    expected = vote_counts[:, :, None] * spread
     mass = expected.sum(axis=(0, 1)) + 1
     balance = mass / mass.sum()
     tables = expected.transpose(0, 2, 1) / (moments.n_items * balance)[:, None]

@@ -17,7 +17,7 @@ from numpy.typing import NDArray
 from scipy.special import chdtrc, log_ndtr, ndtr
 
 from flyingsquid.estimation.dependence import MOST_SOURCES, Dependence
-from flyingsquid.estimation.tied_em import Tables
+from flyingsquid.estimation.table_em import Tables
 from flyingsquid.estimation.weighted import VoteWeights
 from flyingsquid.moments import Moments, PairAgreement
 
@@ -81,7 +81,7 @@ def trust_in_tables(
     moments: Moments,
     pairs: PairAgreement,
     tables: Tables,
-    met: SumsOfPairs,
+    sums_of_pairs: SumsOfPairs,
     weights: VoteWeights,
     dependence: Dependence,
     abstained: float | None,
@@ -96,7 +96,7 @@ def trust_in_tables(
     pairs : PairAgreement
         ``moments.compare_pairs()``.
     tables : Tables
-    met : SumsOfPairs
+    sums_of_pairs : SumsOfPairs
         Number of items of each class that both sources of a pair vote on, up to a factor for each pair.
     weights : VoteWeights
     dependence : Dependence
@@ -106,24 +106,24 @@ def trust_in_tables(
     most : float
         Highest trust.
     """
-    several, cast = ~weights.one_sided, np.asarray(moments.vote_counts).sum(axis=1)
+    several, n_votes = ~weights.one_sided, np.asarray(moments.vote_counts).sum(axis=1)
     shares_items = pairs.overlap >= 1
     tested = shares_items & several[pairs.first] & several[pairs.second]
     if dependence.shared is not None:
         tested &= dependence.shared[pairs.first, pairs.second] == 0
     first, second = pairs.first[tested], pairs.second[tested]
     n_tested = max(len(first) - int(np.count_nonzero(np.bincount(np.concatenate([first, second])))), 0)
-    voting = several & (cast > 0)
+    voting = several & (n_votes > 0)
     n_voting = int(voting.sum())
     n_pairs = n_voting * (n_voting - 1) / 2
     found, against = Trust(0.0), None
     # Sources that never vote together were given different items, which is not evidence about the classes:
     # with trust from such abstentions, four workers of crowd_rte were 11 points below majority vote.
     n_voting_pairs = np.count_nonzero(shares_items & voting[pairs.first] & voting[pairs.second])
-    if n_voting_pairs == n_pairs and (cast[voting] >= 1).all():
+    if n_voting_pairs == n_pairs and (n_votes[voting] >= 1).all():
         against = abstained
     if n_tested:
-        residuals = _residuals(pairs, tested, tables, met, n_tested)
+        residuals = _residuals(pairs, tested, tables, sums_of_pairs, n_tested)
         against = _evidence_against(residuals)
         found = Trust(0.0, residuals.mean, n_tested)
     if against is None:  # nothing could be tested, as with three sources that always vote
@@ -175,22 +175,23 @@ class _Residuals:
 
 
 def _residuals(
-    pairs: PairAgreement, tested: NDArray[np.bool_], tables: Tables, met: SumsOfPairs, degrees: int
+    pairs: PairAgreement, tested: NDArray[np.bool_], tables: Tables, sums_of_pairs: SumsOfPairs, degrees: int
 ) -> _Residuals:
     first, second, overlap = pairs.first[tested], pairs.second[tested], pairs.overlap[tested]
-    n_met, predicted, variance = np.full((3, len(first)), 1e-300)
-    for n_shared, of_class in zip(met(first, second), tables.tables.transpose(1, 2, 0), strict=True):
-        rate = (of_class.T @ of_class)[first, second]
-        n_met += n_shared
+    n_items, predicted, variance = np.full((3, len(first)), 1e-300)
+    by_class = zip(sums_of_pairs(first, second), tables.tables.transpose(1, 2, 0), strict=True)
+    for n_shared, of_class in by_class:
+        rate = (of_class[:, first] * of_class[:, second]).sum(axis=0)
+        n_items += n_shared
         predicted += n_shared * rate
         variance += n_shared * rate * (1 - rate)
-    # Relative to the items of `met`, which may be a sample of all.
-    predicted, variance = predicted * overlap / n_met, variance * overlap / n_met
+    # Relative to the items of `sums_of_pairs`, which may be a sample of all.
+    predicted, variance = predicted * overlap / n_items, variance * overlap / n_items
     residual, spread = pairs.agreement[tested] - predicted, np.maximum(variance, 0.25)
-    # The largest possible additional agreement.
-    spare = np.maximum(overlap - predicted, 0.05 * overlap)
     chance = pairs.chance[tested] * overlap
     room = np.maximum(overlap - chance, 1e-9)
+    # The largest possible additional agreement. Votes for one class leave none, so they test nothing.
+    spare = np.maximum(overlap - predicted, 0.1 * room)
     beyond = np.sqrt(((predicted - chance) ** 2 / room).sum() / room.sum())
     return _Residuals(
         mean=float(residual.sum() / spare.sum()),
@@ -262,8 +263,8 @@ def p_value_of_chance(moments: Moments) -> float:
     if moments.n_sources > MOST_SOURCES or not moments.has_all_pairs:
         return 0.0
     pairs = moments.compare_pairs()
-    cast = np.asarray(moments.vote_counts, np.float64)
-    share = cast / np.maximum(cast.sum(axis=1, keepdims=True), 1e-12)
+    vote_counts = np.asarray(moments.vote_counts, np.float64)
+    share = vote_counts / np.maximum(vote_counts.sum(axis=1, keepdims=True), 1e-12)
     first, second = share[pairs.first], share[pairs.second]
     by_chance, cubes = (first * second).sum(axis=1), (first * second * (first + second)).sum(axis=1)
     # Variance of the agreement beyond chance of two sources that guess (Fleiss, Cohen and Everitt 1969).

@@ -67,28 +67,28 @@ def vote_weights(moments: Moments, shared: Array | None, pairs: PairAgreement | 
     >>> weights.mean(axis=1).argsort().tolist()[::3]  # the worst and the best
     [3, 0]
     """
-    cast = np.asarray(moments.vote_counts, np.float64)
-    one_sided = is_one_sided(cast)
+    vote_counts = np.asarray(moments.vote_counts, np.float64)
+    one_sided = is_one_sided(vote_counts)
     if shared is not None and shared.any():
         # Together, g sources that share r count as g / (1 + (g - 1) r) votes, on items that all vote on. Less
         # evidence for a source alone on its items would make EM underestimate its accuracy.
         first, second, overlap, *_ = moments.compare_pairs() if pairs is None else pairs
         twice = shared[first, second] * overlap
-        both = sum(np.bincount(each, twice, len(cast)) for each in (first, second))
-        counts = 1 / (1 + both / np.maximum(cast.sum(axis=1), 1e-300))
-        sides, met = moments.votes_met(counts, shared)
+        both = sum(np.bincount(each, twice, len(vote_counts)) for each in (first, second))
+        counts = 1 / (1 + both / np.maximum(vote_counts.sum(axis=1), 1e-300))
+        sides, met = moments.votes_of_others(counts, shared)
     else:
-        counts = np.ones(len(cast))
-        sides, met = moments.votes_met()
-    weights = _by_agreement(cast, sides, met, one_sided)
+        counts = np.ones(len(vote_counts))
+        sides, met = moments.votes_of_others()
+    weights = _by_agreement(vote_counts, sides, met, one_sided)
     # The votes of a one-sided source that votes on every item carry no information.
     informative = np.where(one_sided, 1 - np.minimum(moments.coverage, 1.0), 1.0) * counts
     weights *= informative[:, None]
     if one_sided.any():
-        weights *= _against_frequent_classes(cast * informative[:, None], one_sided)
+        weights *= _against_frequent_classes(vote_counts * informative[:, None], one_sided)
     # The number of sources is the inverse of the sum of their squared shares of the votes. If two sources
     # differ, their votes do not determine which of them is right.
-    voted = cast.sum(axis=1)
+    voted = vote_counts.sum(axis=1)
     number = voted.sum() ** 2 / max(voted @ voted, 1e-300)
     determined = max((number - _TWO_SOURCES) / (_THREE_SOURCES - _TWO_SOURCES), 0.0)
     if determined < 1:
@@ -96,27 +96,34 @@ def vote_weights(moments: Moments, shared: Array | None, pairs: PairAgreement | 
     return VoteWeights(weights, one_sided, np.where(one_sided, 0.0, counts))
 
 
-def is_one_sided(cast: Array) -> NDArray[np.bool_]:
-    """Return a mask of sources that vote often, but for one class only; ``cast`` is (m, K)."""
-    share = (cast.sum(axis=0) + 0.5) / (cast.sum() + 0.5 * cast.shape[1])
-    voted, only = cast.sum(axis=1), cast.argmax(axis=1)
-    return np.asarray((cast.max(axis=1) == voted) & (voted * np.log(share[only]) < np.log(_BY_CHANCE)))
+def is_one_sided(vote_counts: Array) -> NDArray[np.bool_]:
+    """Return a mask of sources that vote often, but for one class only; ``vote_counts`` is (m, K)."""
+    share = (vote_counts.sum(axis=0) + 0.5) / (vote_counts.sum() + 0.5 * vote_counts.shape[1])
+    voted, only = vote_counts.sum(axis=1), vote_counts.argmax(axis=1)
+    return np.asarray((vote_counts.max(axis=1) == voted) & (voted * np.log(share[only]) < np.log(_BY_CHANCE)))
 
 
 def votes_per_item(moments: Moments, weights: VoteWeights) -> float:
-    """Return the votes per item from sources of several classes, dependent sources counted once."""
-    cast = np.asarray(moments.vote_counts, np.float64).sum(axis=1)
-    return float((cast * weights.discounts).sum() / moments.n_items)
+    """Return the votes per item from sources of several classes, dependent sources counted once.
+
+    Votes that were not asked for count as well: adaptive asking leaves out those that would hardly change a
+    label, so the model of the votes so far is that of all votes.
+    """
+    n_votes = np.asarray(moments.vote_counts, np.float64).sum(axis=1) + moments.missing[:, -1]
+    return float((n_votes * weights.discounts).sum() / moments.n_items)
 
 
-def _by_agreement(cast: Array, sides: Array, met: Array, one_sided: NDArray[np.bool_]) -> Array:
+def _by_agreement(vote_counts: Array, sides: Array, met: Array, one_sided: NDArray[np.bool_]) -> Array:
     """Return weights (m, K): odds that others agree with a vote, relative to the average of its class."""
     # Many other votes on an item are one piece of evidence about that item.
-    others = np.maximum(np.divide(met, cast, out=np.ones_like(met), where=cast > 0), 1.0)
+    others = np.maximum(np.divide(met, vote_counts, out=np.ones_like(met), where=vote_counts > 0), 1.0)
     sides, met = sides / others, met / others
     overall = sides.sum() / met.sum() if met.sum() > 0 else 0.5
     by_class = np.divide(
-        sides.sum(axis=0), met.sum(axis=0), out=np.full(cast.shape[1], overall), where=met.sum(axis=0) > 0
+        sides.sum(axis=0),
+        met.sum(axis=0),
+        out=np.full(vote_counts.shape[1], overall),
+        where=met.sum(axis=0) > 0,
     )
     of_vote = (sides + _AVERAGE_VOTES * by_class) / (met + _AVERAGE_VOTES)
     of_source = (sides.sum(axis=1) + _AVERAGE_VOTES * overall) / (met.sum(axis=1) + _AVERAGE_VOTES)
@@ -127,13 +134,13 @@ def _by_agreement(cast: Array, sides: Array, met: Array, one_sided: NDArray[np.b
     return np.clip(weights, _LEAST_WEIGHT, _MOST_WEIGHT)
 
 
-def _against_frequent_classes(cast: Array, one_sided: NDArray[np.bool_]) -> Array:
+def _against_frequent_classes(vote_counts: Array, one_sided: NDArray[np.bool_]) -> Array:
     """Return a factor for each class, shape (K,), to the extent that votes come from one-sided sources."""
-    total = cast.sum()
+    total = vote_counts.sum()
     if not total > 0:
-        return np.ones(cast.shape[1])
-    relative = cast.sum(axis=0) / total * cast.shape[1]
-    return np.maximum(relative, _RAREST) ** (-_BALANCING * cast[one_sided].sum() / total)
+        return np.ones(vote_counts.shape[1])
+    relative = vote_counts.sum(axis=0) / total * vote_counts.shape[1]
+    return np.maximum(relative, _RAREST) ** (-_BALANCING * vote_counts[one_sided].sum() / total)
 
 
 def _odds(share: Array) -> Array:

@@ -23,8 +23,8 @@ from flyingsquid.files.columns import (
     Roles,
     assign_roles,
     choose_split,
-    free_text_error,
     missing_id_error,
+    not_votes_error,
     require_distinct,
     require_unique_names,
 )
@@ -40,7 +40,7 @@ from flyingsquid.files.outputs import META
 from flyingsquid.files.tables import LongVotes
 from flyingsquid.kernels import n_threads
 from flyingsquid.votes.codes import ABSTAIN, Label
-from flyingsquid.votes.conventions import is_free_text
+from flyingsquid.votes.conventions import format_distinct, is_free_text
 
 _FIRST_ROWS = 1000
 _LONGEST_TEXT = 1 << 20
@@ -295,11 +295,11 @@ class ColumnarVotes:
             for name in columns:
                 seen[name] |= dict.fromkeys(pc.unique(batch.column(name)).to_pylist())
                 if len(seen[name]) > MOST_VALUES:
-                    raise free_text_error(name, len(seen[name]), self.n_items)
+                    raise not_votes_error({name: format_distinct(len(seen[name]), self.n_items)})
         for name, values in seen.items():
             many = is_free_text(len(values), self.n_items)
             if many and not self._picked and name != self._roles.gold:
-                raise free_text_error(name, len(values), self.n_items)
+                raise not_votes_error({name: format_distinct(len(values), self.n_items)})
         kinds = {type(v) for values in seen.values() for v in values}
         if bool in kinds and kinds & {int, float}:
             raise VoteFileError("Votes must have one type; got booleans and numbers.")

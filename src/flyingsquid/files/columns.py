@@ -17,6 +17,8 @@ from flyingsquid.votes.conventions import (
     find_item_column,
     find_long_columns,
     find_other_columns,
+    format_distinct,
+    is_free_text,
     is_gold_name,
     is_item_name,
     is_row_number,
@@ -222,12 +224,16 @@ def require_unique_names(names: Sequence[str]) -> None:
         )
 
 
-def free_text_error(name: str, distinct: int, rows: int) -> VoteFileError:
-    """Return the error for a column with too many values to be votes."""
+def not_votes_error(reasons: Mapping[str, str]) -> VoteFileError:
+    """Return the error for columns that do not hold votes, with the reason for each."""
+    found = " ".join(
+        f"Column {format_value(name)} {reason} and is probably not a source."
+        for name, reason in reasons.items()
+    )
+    what = "to leave it out" if len(reasons) == 1 else "to leave them out"
     return VoteFileError(
-        f"Column {format_value(name)} has at least {distinct:,} different values on {rows:,} rows and is "
-        "probably not a source.",
-        hints=[Hint("ignore", "to leave it out", [name]), CHOOSE_SOURCES],
+        found,
+        hints=[Hint("ignore", what, list(reasons)), CHOOSE_SOURCES],
     )
 
 
@@ -243,6 +249,14 @@ def _wide_roles(names: Sequence[str], options: ReadOptions, first: Sequence[Sequ
             reason = "" if recognized_by == "name" else f", {values}"
             message = f"Column {format_value(item)} is read as the item identifier{reason}."
             notes.append(Note(message, (Hint("item", "to choose another column"),)))
+    by_name = dict(zip(names, first, strict=True))
+    labels, rows = set(by_name.get(options.gold or "", ())) - {None, ""}, len(first[0])
+    if is_free_text(len(labels), rows):
+        raise VoteFileError(
+            f"Column {format_value(options.gold)} {format_distinct(len(labels), rows)} and is probably not "
+            "the gold labels.",
+            hints=[Hint("gold", "to name their column")],
+        )
     if options.sources is not None:
         for name in (item, options.gold):
             if name is not None and name in options.sources:
@@ -264,10 +278,10 @@ def _wide_roles(names: Sequence[str], options: ReadOptions, first: Sequence[Sequ
         raise VoteFileError(
             f"No vote columns are left; the columns are {format_list(names)}.", hints=[CHOOSE_SOURCES]
         )
-    by_name = dict(zip(names, first, strict=True))
-    distinct, rows = [set(by_name[name]) - {None, ""} for name in sources], len(first[0])
-    for j in find_other_columns(distinct, rows):
-        raise free_text_error(sources[j], len(distinct[j]), rows)
+    distinct = [set(by_name[name]) for name in sources]
+    other = find_other_columns(distinct, len(first[0]))
+    if other:
+        raise not_votes_error({sources[j]: reason for j, reason in other.items()})
     return Roles("wide", item, sources, gold=options.gold, notes=tuple(notes))
 
 

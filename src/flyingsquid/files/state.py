@@ -3,6 +3,16 @@
 A file is a line that identifies it, a line of JSON (the header), the bytes of the arrays that the header
 declares, in order, and a CRC-32 of everything before it. A file can store a :class:`State` only if its types
 and values can be restored exactly; everything else is rejected before anything is written.
+
+Files are untrusted input. Each reader declares the fields that it expects, and :func:`check_fields` checks
+them before they are used:
+
+>>> declared = {"n_items": integer(0, 9), "names": optional(list_of(TEXT))}
+>>> check_fields({"n_items": 3, "names": None}, declared)
+>>> check_fields({"n_items": [], "names": None}, declared)
+Traceback (most recent call last):
+    ...
+flyingsquid.exceptions.ModelFileError: `n_items` in the file must be an integer in [0, 9]; got [].
 """
 
 from __future__ import annotations
@@ -14,7 +24,7 @@ import math
 import os
 import re
 import reprlib
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from itertools import pairwise
 from pathlib import Path
@@ -24,7 +34,7 @@ from zlib import crc32
 import numpy as np
 from numpy.typing import NDArray
 
-from flyingsquid._values import format_value, plain_value
+from flyingsquid._values import format_list, format_value, plain_value
 from flyingsquid._version import __version__
 from flyingsquid.exceptions import ModelFileError
 from flyingsquid.files.inputs import StrPath
@@ -43,11 +53,6 @@ DTYPES = {
     )
 }  # fmt: skip
 """Every type of array that a file may contain, with its name there. No objects, no strings."""
-
-MAX_DEPTH = 64
-MAX_DIMENSIONS = 32  # the most that every supported NumPy has
-# Far above any label or count; below the length at which Python refuses to read a number.
-MAX_INT_BITS = 1024
 MAGIC = b"flyingsquid state\n"
 """The first line of every file."""
 FORMAT_VERSION = 1
@@ -56,12 +61,8 @@ MAX_HEADER = 1 << 23
 
 _BY_NAME = {name: dtype for dtype, name in DTYPES.items()}
 _KEYS = {"format_version", "flyingsquid_version", "kind", "meta", "arrays"}
-_ARRAY_KEYS = {"name", "dtype", "shape"}
 _CHECKSUM = 4
-_MAX_BYTES = 2**63 - 1
 _VERSION_TEXT = re.compile(r"[0-9A-Za-z.+!-]{1,40}")
-_NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_]*(\.[A-Za-z_][A-Za-z0-9_]*)*")
-_MAX_NAME = 100
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -73,13 +74,12 @@ class State:
     Attributes
     ----------
     kind : str
-        The class of the value, such as ``"Moments"``. Identifiers, joined by dots.
+        The class of the value, such as ``"Moments"``.
     meta : dict of JSON values
         str, int, bool, None, finite float, lists of these and dicts of these by str. Files sort
         the keys of a dict, so store an order that matters in a list.
     arrays : dict of arrays of any shape
         Booleans, integers of 8 to 64 bits, floats of 16 to 64 bits. Strings are stored in ``meta``.
-        Names are identifiers, joined by dots: ``"moments.pair_counts"``.
     """
 
     kind: str
@@ -101,7 +101,6 @@ def write_state(path: StrPath, state: State) -> None:
     """
     _require_path(path)
     with _located(path):
-        _check_state(state)
         arrays = dict(sorted(state.arrays.items()))
         data = MAGIC + _encode_header(state, arrays) + b"\n"
         _require_regular(path)
@@ -181,9 +180,9 @@ def _read_header(file: BinaryIO) -> tuple[Header, bytes]:
 def _read_array(file: BinaryIO, spec: ArraySpec) -> NDArray[Any]:
     try:
         array = np.empty(spec.shape, spec.dtype)
-    except MemoryError as error:
+    except (MemoryError, ValueError) as error:  # NumPy limits dimensions, also those of empty arrays
         raise ModelFileError(
-            f"Out of memory while reading array {format_value(spec.name)} of {spec.nbytes:,} bytes."
+            f"Array {format_value(spec.name)} of {spec.nbytes:,} bytes cannot be read: {error}."
         ) from error
     if file.readinto(_bytes_of(array)) != spec.nbytes:  # type: ignore[attr-defined]  # BinaryIO lacks it
         raise ModelFileError(f"The file is truncated within array {format_value(spec.name)}.")
@@ -227,100 +226,10 @@ def _require_regular(path: StrPath) -> None:
     raise ModelFileError("The path must be a regular file; it is a device or a pipe.")
 
 
-# ---------------------------------------------------------------------- checks
-
-
-def _check_state(state: State) -> None:
-    """Raise ModelFileError if a file could not restore this state exactly."""
-    _check_name(state.kind, "`kind`")
-    _check_meta(state.meta)
-    if type(state.arrays) is not dict:
-        raise ModelFileError(f"`arrays` must be a dict of arrays; got {type(state.arrays).__name__}.")
-    for name, array in state.arrays.items():
-        _check_name(name, "The name of an array")
-        _check_array(name, array)
-
-
 def _check_bits(name: str, array: NDArray[Any]) -> None:
     """Require that the bytes of booleans are 0 or 1; operations on others are undefined."""
     if array.dtype == np.bool_ and array.size and array.view(np.uint8).max() > 1:
         raise ModelFileError(f"Array {format_value(name)} contains booleans that are neither 0 nor 1.")
-
-
-def _check_array(name: str, array: object) -> None:
-    # A subclass carries more than its bytes, such as a mask.
-    if type(array) is not np.ndarray:
-        raise ModelFileError(
-            f"Array {format_value(name)} must be a numpy.ndarray; got {type(array).__name__}."
-        )
-    if array.dtype.kind not in "biuf" or array.dtype.newbyteorder("<") not in DTYPES:
-        raise ModelFileError(
-            f"Array {format_value(name)} must have one of the types {', '.join(DTYPES.values())}; got "
-            f"{array.dtype}."
-        )
-    if array.ndim > MAX_DIMENSIONS:
-        raise ModelFileError(
-            f"Array {format_value(name)} must have at most {MAX_DIMENSIONS} dimensions; got {array.ndim}."
-        )
-    _check_bits(name, array)
-
-
-def _check_name(name: object, what: str) -> None:
-    """Require identifiers joined by dots, because the name becomes part of an entry's name."""
-    if type(name) is not str or len(name) > _MAX_NAME or not _NAME.fullmatch(name):
-        raise ModelFileError(
-            f"{what} must be ASCII identifiers joined by dots, at most {_MAX_NAME} characters; got "
-            f"{reprlib.repr(name)}."
-        )
-
-
-def _check_meta(meta: object) -> None:
-    """Raise ModelFileError if JSON would not preserve the types and values."""
-    if type(meta) is not dict:
-        raise ModelFileError(f"`meta` must be a dict of JSON values; got {type(meta).__name__}.")
-    problem = _problem(meta, MAX_DEPTH)
-    if problem:
-        raise ModelFileError(f"`meta{problem}.")
-
-
-def _problem(value: object, levels: int) -> str:
-    """Describe an invalid value and its position, as ``['key'][3]` must ...``; empty if all are valid."""
-    if type(value) is not dict and type(value) is not list:
-        return _scalar_problem(value)
-    if not levels:
-        return f"` must be nested at most {MAX_DEPTH} levels deep"
-    pairs: Iterable[tuple[Any, object]] = value.items() if type(value) is dict else enumerate(value)
-    for key, item in pairs:
-        if type(value) is dict and (type(key) is not str or not _is_encodable(key)):
-            return f"` must have str keys that UTF-8 can encode; got {reprlib.repr(key)}"
-        if problem := _problem(item, levels - 1):
-            return f"[{reprlib.repr(key)}]{problem}"
-    return ""
-
-
-def _scalar_problem(value: object) -> str:
-    # Exact types: a tuple, an enumeration or a NumPy scalar would come back as something else.
-    if value is None or type(value) is bool:
-        return ""
-    if type(value) is int:
-        too_long = value.bit_length() > MAX_INT_BITS
-        return f"` must have at most {MAX_INT_BITS} bits; got {value.bit_length()} bits" if too_long else ""
-    if type(value) is float:
-        return "" if math.isfinite(value) else f"` must be finite; got {value}"
-    if type(value) is str:
-        return "" if _is_encodable(value) else f"` must be encodable as UTF-8; got {reprlib.repr(value)}"
-    return (
-        f"` must be a str, int, bool, None, float, list or dict; got {reprlib.repr(value)} of type "
-        f"{type(value).__name__}"
-    )
-
-
-def _is_encodable(text: str) -> bool:
-    try:
-        text.encode()
-    except UnicodeEncodeError:
-        return False
-    return True
 
 
 # ---------------------------------------------------------------------- the header
@@ -350,8 +259,16 @@ class Header:
 
 
 def _encode_header(state: State, arrays: dict[str, NDArray[Any]]) -> bytes:
-    """Return the header of a checked state as one line of JSON."""
-    data = _dump({
+    """Return the header as one line of JSON; raise ModelFileError if it would not be read back equal."""
+    for name, array in arrays.items():
+        # A subclass carries more than its bytes, such as a mask.
+        if type(array) is not np.ndarray or array.dtype.newbyteorder("<") not in DTYPES:
+            raise ModelFileError(
+                f"Array {format_value(name)} must be a numpy.ndarray of one of the types "
+                f"{', '.join(DTYPES.values())}; got {getattr(array, 'dtype', type(array).__name__)}."
+            )
+        _check_bits(name, array)
+    fields = {
         "format_version": FORMAT_VERSION,
         "flyingsquid_version": __version__,
         "kind": state.kind,
@@ -360,7 +277,14 @@ def _encode_header(state: State, arrays: dict[str, NDArray[Any]]) -> bytes:
             {"name": name, "dtype": DTYPES[array.dtype.newbyteorder("<")], "shape": list(array.shape)}
             for name, array in arrays.items()
         ],
-    })  # fmt: skip
+    }
+    try:
+        data = _dump(fields)
+        is_equal = json.loads(data.decode()) == fields
+    except (TypeError, ValueError, RecursionError) as error:  # not JSON, NaN, or a string that is not UTF-8
+        raise ModelFileError(f"`meta` must contain JSON values: {error}.") from error
+    if not is_equal:
+        raise ModelFileError("`meta` must contain lists and keys of type str, which JSON restores.")
     if len(data) > MAX_HEADER:
         raise ModelFileError(
             f"`meta` and the names of arrays must take at most {MAX_HEADER:,} bytes; they take "
@@ -370,95 +294,45 @@ def _encode_header(state: State, arrays: dict[str, NDArray[Any]]) -> bytes:
 
 
 def _decode_header(data: bytes) -> Header:
-    fields = _parse(data)
-    _check_version(fields)
-    if set(fields) != _KEYS:
-        raise ModelFileError(f"The header is damaged: its fields are {reprlib.repr(sorted(fields))}.")
-    _check_name(fields["kind"], "`kind`")
-    _check_meta(fields["meta"])
-    arrays = tuple(_decode_spec(spec) for spec in _typed(fields["arrays"], list, "arrays"))
-    names = [spec.name for spec in arrays]
-    if any(a >= b for a, b in pairwise(names)):
-        raise ModelFileError("The header is damaged: its arrays are repeated or out of order.")
-    # There is one way to write a header, so repeated keys, stray spaces and other spellings are damage.
-    if _dump(fields) != data:
-        raise ModelFileError("The header is damaged: it is not in the form that FlyingSquid writes.")
-    return Header(fields["kind"], fields["meta"], arrays, fields["flyingsquid_version"])
-
-
-def _parse(data: bytes) -> dict[str, Any]:
     try:
-        fields = json.loads(data.decode(), parse_constant=_refuse_constant, parse_int=_parse_int)
-    except RecursionError as error:
-        raise ModelFileError("The header is damaged: it is nested too deeply.") from error
-    except ModelFileError:
-        raise
-    except ValueError as error:
-        raise ModelFileError(f"The header is damaged: it is not JSON ({error}).") from error
-    return dict(_typed(fields, dict, "it"))
-
-
-def _check_version(fields: dict[str, Any]) -> None:
-    version, writer = fields.get("format_version"), fields.get("flyingsquid_version")
-    if type(writer) is not str or not _VERSION_TEXT.fullmatch(writer):
-        raise ModelFileError(f"The header is damaged: flyingsquid_version is {reprlib.repr(writer)}.")
-    if type(version) is not int or version < 1:
-        raise ModelFileError(f"The header is damaged: format_version is {reprlib.repr(version)}.")
+        fields = json.loads(data.decode())
+        version, writer = fields["format_version"], fields["flyingsquid_version"]
+        if type(version) is not int or version < 1 or not _VERSION_TEXT.fullmatch(writer):
+            raise ValueError("its version is invalid")
+    except (TypeError, ValueError, KeyError, RecursionError) as error:
+        raise ModelFileError(f"The header is damaged: {error}.") from error
     if version > FORMAT_VERSION:
         raise ModelFileError(
             f"The file has format version {reprlib.repr(version)}, written by FlyingSquid {writer}; "
             f"FlyingSquid {__version__} reads versions up to {FORMAT_VERSION}. Upgrade flyingsquid to read "
             "it."
         )
+    try:
+        arrays = tuple(_decode_spec(**spec) for spec in fields["arrays"])
+        is_valid = (
+            fields.keys() == _KEYS
+            and type(fields["kind"]) is str
+            and type(fields["meta"]) is dict
+            and all(a.name < b.name for a, b in pairwise(arrays))
+            # There is one way to write a header, so repeated keys and other spellings are damage.
+            and _dump(fields) == data
+        )
+    except (TypeError, ValueError, KeyError, RecursionError):  # another type or name, or an infinite number
+        is_valid = False
+    if not is_valid:
+        raise ModelFileError("The header is damaged: it is not in the form that FlyingSquid writes.")
+    return Header(fields["kind"], fields["meta"], arrays, writer)
 
 
-def _decode_spec(fields: Any) -> ArraySpec:
-    fields = _typed(fields, dict, "an array")
-    if set(fields) != _ARRAY_KEYS:
-        raise ModelFileError(
-            f"The header is damaged: an array has the fields {reprlib.repr(sorted(fields))}."
-        )
-    name, dtype, shape = fields["name"], fields["dtype"], _typed(fields["shape"], list, "shape")
-    _check_name(name, "The name of an array")
-    if type(dtype) is not str or dtype not in _BY_NAME:
-        raise ModelFileError(
-            f"The header is damaged: array {format_value(name)} has the type {reprlib.repr(dtype)}."
-        )
-    if len(shape) > MAX_DIMENSIONS or any(type(n) is not int or n < 0 for n in shape):
-        raise ModelFileError(
-            f"The header is damaged: array {format_value(name)} has the shape {reprlib.repr(shape)}."
-        )
-    spec = ArraySpec(name, _BY_NAME[dtype], tuple(shape))
-    # An array without elements still has strides, which must not overflow.
-    if math.prod(n for n in shape if n) * spec.dtype.itemsize > _MAX_BYTES:
-        raise ModelFileError(
-            f"The header is damaged: array {format_value(name)} has the shape {reprlib.repr(shape)}."
-        )
-    return spec
-
-
-def _typed(value: Any, kind: type, what: str) -> Any:
-    if type(value) is not kind:
-        raise ModelFileError(
-            f"The header is damaged: {what} must be a {kind.__name__}; got {reprlib.repr(value)}."
-        )
-    return value
+def _decode_spec(name: str, dtype: str, shape: list[int]) -> ArraySpec:
+    if type(name) is not str or any(type(n) is not int or n < 0 for n in shape):
+        raise ValueError("the name or the shape of an array is invalid")
+    return ArraySpec(name, _BY_NAME[dtype], tuple(shape))
 
 
 def _dump(fields: dict[str, Any]) -> bytes:
     text = json.dumps(fields, ensure_ascii=False, allow_nan=False, sort_keys=True, separators=(",", ":"))
     return text.encode()
-
-
-def _refuse_constant(name: str) -> None:
-    raise ModelFileError(f"The header is damaged: {name} is not JSON.")
-
-
-def _parse_int(digits: str) -> int:
-    # Parsing an integer takes time quadratic in its digits, so the length is checked first.
-    if len(digits) > MAX_INT_BITS:
-        raise ModelFileError(f"The header is damaged: it contains a number with {len(digits):,} digits.")
-    return int(digits)
 
 
 # ---------------------------------------------------------------------- class labels
@@ -497,3 +371,115 @@ def _check_label(label: Any, at: int) -> Scalar:
             f"{reprlib.repr(label)} of type {type(label).__name__}."
         )
     return label
+
+
+# ---------------------------------------------------------------------- declared fields
+
+# Counts up to here are exact in floats.
+_LARGEST = 1 << 53
+_WIDEST = 1e300
+
+
+@dataclass(frozen=True, slots=True)
+class Field:
+    """Constraint on a value of a file: its description and a test that accepts any JSON value."""
+
+    must: str
+    test: Callable[[Any], bool]
+
+
+TEXT = Field("a string", lambda value: type(value) is str)
+BOOLEAN = Field("true or false", lambda value: type(value) is bool)
+OBJECT = Field("an object", lambda value: type(value) is dict)
+LABELS = Field(
+    "a list of different class labels",
+    lambda value: type(value) is list and _are_distinct(value),
+)
+
+
+def _are_distinct(values: list[Any]) -> bool:
+    plain = all(type(value) in (str, int, bool, float) for value in values)
+    return plain and len(set(values)) == len(values)
+
+
+def integer(low: int = 0, high: int = _LARGEST) -> Field:
+    """Return a field of integers."""
+    return Field(f"an integer in [{low}, {high}]", lambda value: type(value) is int and low <= value <= high)
+
+
+def finite(low: float = -_WIDEST, high: float = _WIDEST) -> Field:
+    """Return a field of finite numbers."""
+
+    def test(value: Any) -> bool:
+        return type(value) in (int, float) and low <= value <= high and math.isfinite(value)
+
+    return Field(f"a number in [{low:g}, {high:g}]", test)
+
+
+def one_of(*values: str) -> Field:
+    """Return a field of these strings."""
+    return Field(f"one of {format_list(values)}", lambda value: type(value) is str and value in values)
+
+
+def optional(field: Field) -> Field:
+    """Return a field that may be null."""
+    return Field(f"{field.must} or null", lambda value: value is None or field.test(value))
+
+
+def list_of(field: Field, least: int = 0) -> Field:
+    """Return a field of lists whose entries all satisfy one field."""
+
+    def test(value: Any) -> bool:
+        return type(value) is list and least <= len(value) and all(map(field.test, value))
+
+    return Field(f"a list, each entry {field.must}", test)
+
+
+def sequence_of(*fields: Field) -> Field:
+    """Return a field of lists with one entry for each of ``fields``."""
+
+    def test(value: Any) -> bool:
+        if type(value) is not list or len(value) != len(fields):
+            return False
+        return all(field.test(entry) for field, entry in zip(fields, value, strict=True))
+
+    return Field(f"a list of {', '.join(field.must for field in fields)}", test)
+
+
+def check_fields(meta: Any, declared: Mapping[str, Field], what: str = "") -> None:
+    """Raise ModelFileError unless ``meta`` has all declared fields with valid values.
+
+    Fields that are not declared are ignored; ``what`` precedes the names in messages.
+    """
+    if type(meta) is not dict:
+        name = what.rstrip(".") or "meta"
+        raise ModelFileError(f"`{name}` in the file must be an object; got {format_value(meta)}.")
+    for name, field in declared.items():
+        if name not in meta:
+            raise ModelFileError(f"`{what}{name}` is missing in the file.")
+        if not field.test(meta[name]):
+            shown = format_value(meta[name])
+            raise ModelFileError(f"`{what}{name}` in the file must be {field.must}; got {shown}.")
+
+
+def read_array(
+    state: State,
+    name: str,
+    shape: tuple[int, ...],
+    dtype: str = "float64",
+    *,
+    low: float = -np.inf,
+    high: float = np.inf,
+    may_be_nan: bool = False,
+) -> NDArray[Any]:
+    """Return an array of a state; raise ModelFileError for another shape or type, or values out of range."""
+    array = state.arrays[name]
+    if array.shape != shape or str(array.dtype) != dtype:
+        raise ModelFileError(
+            f"The array {format_value(name)} in the file must have shape {shape} and type {dtype}; got "
+            f"{array.shape} and {array.dtype}."
+        )
+    values = array[~np.isnan(array)] if may_be_nan else array
+    if not (np.isfinite(values).all() and (values >= low).all() and (values <= high).all()):
+        raise ModelFileError(f"The array {format_value(name)} in the file must be in [{low:g}, {high:g}].")
+    return array

@@ -29,8 +29,8 @@ from flyingsquid.files.columns import (
     ReadOptions,
     Roles,
     assign_roles,
-    free_text_error,
     nested_roles,
+    not_votes_error,
     require_distinct,
     require_ids,
 )
@@ -39,6 +39,7 @@ from flyingsquid.votes import Votes
 from flyingsquid.votes.codes import ABSTAIN
 from flyingsquid.votes.conventions import (
     MOST_DISTINCT,
+    format_distinct,
     is_free_text,
     is_gold_name,
     is_missing_text,
@@ -234,8 +235,8 @@ class JsonTable:
         return VoteFileError(f"Record {number}: {error.message}", hints=error.hints)
 
     def _block(self, votes: list[dict[str, Any]], fields: list[dict[str, Any]]) -> Block:
-        columns = _columns(votes)
-        return Block(columns, _columns(fields) if self.nested else columns, len(votes))
+        columns = columns_of(votes)
+        return Block(columns, columns_of(fields) if self.nested else columns, len(votes))
 
     def _row(self, found: Any) -> tuple[dict[str, Any], dict[str, Any]]:
         """Return the votes of a record, and the fields that may identify it."""
@@ -267,7 +268,8 @@ class JsonTable:
         return votes, {name: value for name, value in fields if name != _VOTES and isinstance(value, _PLAIN)}
 
 
-def _columns(rows: list[dict[str, Any]]) -> Columns:
+def columns_of(rows: Sequence[Mapping[str, Any]]) -> dict[str, list[Any]]:
+    """Return the columns of rows, None where a row has no value."""
     names: dict[str, None] = {}
     for row in rows:
         names |= dict.fromkeys(row)
@@ -438,7 +440,7 @@ class WideVotes:
                 seen[j].update(np.unique(matrix[:, j]).tolist())
         for name, values in zip(self._columns, seen, strict=True):
             if is_free_text(len(values), self.n_items):
-                raise free_text_error(name, len(values), self.n_items)
+                raise not_votes_error({name: format_distinct(len(values), self.n_items)})
 
     def _blocks(self) -> Iterator[tuple[NDArray[Any], list[Any] | None]]:
         for start in self._starts:

@@ -11,6 +11,7 @@ from typing import Any, Protocol
 import numpy as np
 from numpy.typing import NDArray
 
+from flyingsquid._limits import LIMITS
 from flyingsquid._values import format_count, format_list, format_value, is_null, read_integer
 from flyingsquid._warnings import warn_about_votes
 from flyingsquid.exceptions import Note, VoteFileError
@@ -21,6 +22,7 @@ from flyingsquid.files.columns import Form, ReadOptions, Roles
 from flyingsquid.files.decoded_size import MOST_BYTES
 from flyingsquid.files.exchange import TOOLS, read_eval, read_export, tool_of
 from flyingsquid.files.inputs import (
+    DELIMITERS,
     Input,
     StrPath,
     detect_format,
@@ -29,16 +31,16 @@ from flyingsquid.files.inputs import (
     read_json,
     text_blocks,
 )
-from flyingsquid.files.tables import DelimitedTable, JsonTable, read_table
+from flyingsquid.files.tables import DelimitedTable, JsonTable, columns_of, read_table
 from flyingsquid.votes import ABSTAIN, REASONS, Votes
 from flyingsquid.votes.codes import Codes, Label, is_sparse, read_names, shown_names, stack_codes
 from flyingsquid.votes.conventions import SMALL_NUMBER, find_misreadings
 from flyingsquid.votes.encode import Convention
-from flyingsquid.votes.score_tables import Scores, read_score_table
+from flyingsquid.votes.scores import Scores, read_score_table
 from flyingsquid.votes.structure import Structure
 
 # Large chunks, because some work is done once per chunk; still only a few megabytes of codes.
-_CHUNK_CELLS, _CHUNK_ROWS = 1 << 23, 1 << 19
+_CHUNK_CELLS = 1 << 23
 # Rows that are tested for another convention of votes.
 _TESTED_ROWS = 20_000
 _TEXT_ENDINGS = (".txt", ".txt.gz", ".txt.zst")
@@ -151,7 +153,7 @@ class VoteFile:
         self.misreadings = () if is_declared else _misreadings(source, coding)
         self.notes = (*roles.notes, *notes, *self.misreadings)
         width = max(1, self.n_sources, len(self.classes))
-        self.chunk_rows = chunk_rows or max(1, min(_CHUNK_ROWS, _CHUNK_CELLS // width))
+        self.chunk_rows = chunk_rows or max(1, min(LIMITS.get().chunk_rows, _CHUNK_CELLS // width))
 
     @property
     def source_names(self) -> tuple[str, ...]:
@@ -450,6 +452,18 @@ def iterate_records(source: Input) -> Iterable[dict[str, Any]]:
         raise VoteFileError(f"The items must be csv, tsv, jsonl, json, parquet, arrow or txt; got {found}.")
 
 
+def read_columns(source: Input) -> dict[str, list[Any]]:
+    """Return the columns of a table."""
+    found = detect_format(source)
+    if found not in DELIMITERS:
+        return columns_of(list(iterate_records(source)))
+    columns: dict[str, list[Any]] = {}
+    for block in DelimitedTable(source, found, header=True).row_blocks():
+        for name, values in block.columns.items():
+            columns.setdefault(name, []).extend(values)
+    return columns
+
+
 def read_score_file(
     path: StrPath, *, ignore: Collection[str] = (), fitted: Sequence[str] | None = None
 ) -> Scores:
@@ -466,15 +480,15 @@ def read_score_file(
     """
     source = open_input(path)
     with located(source.shown):
-        records = list(iterate_records(source))
-        if not records:
+        columns = read_columns(source)
+        names = list(columns)
+        if not names:
             raise VoteFileError("The file must have column names and at least one row.")
-        names = list(dict.fromkeys(str(name) for record in records for name in record))
         unknown = [name for name in ignore if name not in names]
         if unknown:
             raise VoteFileError(
                 f"`ignore` must contain column names, such as {format_list(names, 5)}; got "
                 f"{format_value(unknown[0])}."
             )
-        columns = {name: [record.get(name) for record in records] for name in names if name not in ignore}
+        columns = {name: values for name, values in columns.items() if name not in ignore}
         return read_score_table(columns, None, fitted)

@@ -16,18 +16,19 @@ from flyingsquid.estimation.features import FeatureEffect, fit_features
 from flyingsquid.estimation.intervals import intervals_around
 from flyingsquid.estimation.mixture import Gain
 from flyingsquid.estimation.transition import Transition, fit_transition, fit_transition_many
-from flyingsquid.exceptions import IncompatibleError, ModelFileError, OptionError
-from flyingsquid.files.fields import (
+from flyingsquid.exceptions import ModelFileError, OptionError
+from flyingsquid.files.state import (
     BOOLEAN,
     OBJECT,
     TEXT,
+    State,
     check_fields,
     finite,
     integer,
+    list_of,
     optional,
     read_array,
 )
-from flyingsquid.files.state import State
 from flyingsquid.fits.diagnostics import Diagnostics, Verdict, names_in
 from flyingsquid.fits.explanation import Contribution, Explanation, build_explanation, next_best_and_best
 from flyingsquid.graph import DependencyGraph
@@ -88,7 +89,7 @@ class RowEvidence(NamedTuple):
 class Assessment:
     """Standard errors and diagnostics of a fit that cannot be computed from its parameters alone.
 
-    Solvers subclass this to compute them on demand.
+    Solvers subclass this and override :attr:`computed` to compute them on demand.
 
     Attributes
     ----------
@@ -124,22 +125,19 @@ class Assessment:
     is_recorded: ClassVar[bool] = False
     """Whether model files must keep the diagnostics, because the parameters do not determine them."""
 
+    @property
+    def computed(self) -> Assessment:
+        """These values, or those of a subclass that computes them on demand."""
+        return self
+
     def standard_errors(self, n_sources: int) -> Array:
         """Return standard errors of the accuracies, shape (m,); NaN if unknown."""
-        errors = self.sampling_errors()
+        errors = self.computed.errors
         return np.full(n_sources, np.nan) if errors is None else self.widening * errors
-
-    def sampling_errors(self) -> Array | None:
-        """Return standard errors for errors that do not persist, shape (m,); None if unknown."""
-        return self.errors
 
     def accuracy_reach(self) -> Array | None:
         """Return how far the accuracies may be below and above because the model is wrong, shape (m, 2)."""
-        return self.reach
-
-    def gain_over_majority(self) -> Gain | None:
-        """Return the gain over majority vote that the labels imply; None if it is unknown."""
-        return self.gain
+        return self.computed.reach
 
     def accuracy_intervals(self, accuracies: Array) -> Array:
         """Return 95% intervals of the accuracies (m,), shape (m, 2); NaN if unknown."""
@@ -147,7 +145,8 @@ class Assessment:
 
     def balance_intervals(self, balance: Array) -> Array:
         """Return 95% intervals of the class balance (D, K), shape (D, K, 2); NaN if unknown."""
-        return np.full((*balance.shape, 2), np.nan) if self.balance is None else self.balance
+        known = self.computed.balance
+        return np.full((*balance.shape, 2), np.nan) if known is None else known
 
     def widened(self, factor: float) -> Assessment:
         """Return an assessment with standard errors multiplied by ``factor``."""
@@ -475,6 +474,7 @@ def read_common(state: State, moments: Moments, n_tasks: int = 1) -> dict[str, A
 
 # Larger values in a file are rejected; no fit produces them.
 _LARGEST = 1e6
+_NAMES = optional(list_of(TEXT))
 _COUNTS = ("n_items", "n_columns", "n_changed", "n_labeled", "n_gold", "n_seen")
 _EFFECT = {
     **dict.fromkeys(_COUNTS, integer()),
@@ -493,10 +493,13 @@ class FeatureEvidence:
     weights : FeatureWeights
     effect : FeatureEffect
         Contribution of the features.
+    names : tuple of str, or None
+        Columns of a table of features.
     """
 
     weights: FeatureWeights
     effect: FeatureEffect
+    names: tuple[str, ...] | None = None
 
     @classmethod
     def learn(
@@ -516,36 +519,32 @@ class FeatureEvidence:
         def posterior_of(kept: NDArray[np.bool_], at: NDArray[np.intp]) -> Array:
             return label(keep_sources(codes[at], kept))
 
-        return cls(
-            *fit_features(
-                items.features,
-                posterior_of,
-                label(codes),
-                item_votes(codes).cast > 0,
-                votes_on,
-                source_groups,
-                weights=items.weights,
-                gold=items.gold,
-                n_seen=items.n_seen,
-            )
+        weights, effect = fit_features(
+            items.features,
+            posterior_of,
+            label(codes),
+            item_votes(codes).n_votes > 0,
+            votes_on,
+            source_groups,
+            weights=items.weights,
+            gold=items.gold,
+            n_seen=items.n_seen,
         )
+        return cls(weights, effect, items.features.names)
 
     def log_odds(self, posterior: Array, codes: Codes, features: Features) -> Array:
         """Return what features add to the log probabilities, shape (n, K)."""
-        if features.n_columns != self.effect.n_columns:
-            raise IncompatibleError(
-                f"`features` must have {self.effect.n_columns:,} columns, as in the fit; got "
-                f"{features.n_columns:,}."
-            )
+        features = features.matched_to(self.names, self.effect.n_columns)
         if not self.effect.is_used:
             return np.zeros(posterior.shape)
-        return self.weights.log_odds(posterior, item_votes(codes).cast > 0, features)
+        return self.weights.log_odds(posterior, item_votes(codes).n_votes > 0, features)
 
     def to_state(self) -> tuple[dict[str, Any], dict[str, NDArray[Any]]]:
         """Return JSON values and arrays, for the state of a fit."""
         arrays = {**self.weights.learner._asdict(), **self.weights._asdict()}
         del arrays["learner"]
-        meta = {"effect": asdict(self.effect), "slope": arrays.pop("slope")}
+        names = None if self.names is None else list(self.names)
+        meta = {"effect": asdict(self.effect), "slope": arrays.pop("slope"), "feature_names": names}
         return meta, {f"feature_{name}": np.ascontiguousarray(array) for name, array in arrays.items()}
 
     @classmethod
@@ -553,11 +552,16 @@ class FeatureEvidence:
         """Return the evidence from the state of a fit, checked; None for a fit without features."""
         if "effect" not in state.meta:
             return None
-        check_fields(state.meta, {"effect": OBJECT, "slope": finite(0, 1)}, "fit.")
+        check_fields(state.meta, {"effect": OBJECT, "slope": finite(0, 1), "feature_names": _NAMES}, "fit.")
         check_fields(state.meta["effect"], _EFFECT, "fit.effect.")
         if not state.meta["slope"] > 0:
             raise ModelFileError("`fit.slope` in the file must be > 0.")
         effect = FeatureEffect(**{name: state.meta["effect"][name] for name in _EFFECT})
+        names = state.meta["feature_names"]
+        if names is not None and not len(set(names)) == len(names) == effect.n_columns:
+            raise ModelFileError(
+                "`fit.feature_names` in the file must have a different name for each column."
+            )
         width = min(effect.n_columns, MOST_COLUMNS)
 
         def read(name: str, shape: tuple[int, ...], low: float = -_LARGEST, high: float = _LARGEST) -> Array:
@@ -572,4 +576,4 @@ class FeatureEvidence:
             slope=float(state.meta["slope"]),
         )
         shares, offsets = read("shares", (2,), 0.0, 1.0), read("offsets", (2, n_classes))
-        return cls(FeatureWeights(learner, shares, offsets), effect)
+        return cls(FeatureWeights(learner, shares, offsets), effect, None if names is None else tuple(names))

@@ -11,8 +11,16 @@ import numpy as np
 from numpy.typing import NDArray
 
 from flyingsquid.estimation.gold_regression import Estimate, GoldCorrection, GoldEffect
-from flyingsquid.files.fields import BOOLEAN, OBJECT, check_fields, finite, integer, read_array, sequence_of
-from flyingsquid.files.state import State
+from flyingsquid.files.state import (
+    BOOLEAN,
+    OBJECT,
+    State,
+    check_fields,
+    finite,
+    integer,
+    read_array,
+    sequence_of,
+)
 from flyingsquid.fits.base import Array, ItemScores, probabilities_of
 from flyingsquid.fits.diagnostics import Diagnostics, recommend_by_gold
 from flyingsquid.fits.weighted import WeightedFit
@@ -23,7 +31,7 @@ from flyingsquid.votes.codes import Codes, OneHot
 
 # Beyond what any fit gives; larger values in a file are refused.
 _LARGEST = 1e3
-_CONFUSION = "confusion_correction"
+_TABLES = "vote_corrections"
 _NOT_SCORES = ("n_gold", "is_representative")
 _SCORES = tuple(each.name for each in fields(GoldEffect) if each.name not in _NOT_SCORES)
 _FIELDS = {
@@ -79,8 +87,8 @@ class CorrectedFit(WeightedFit):
 
     def _label_rows(self, codes: Codes) -> Array:
         labels, n_classes = super()._label_rows(codes), len(self.classes)
-        for items, cast in OneHot.chunks(codes, n_classes):
-            labels[items, 0] = self.correction.apply(labels[items, 0], cast)
+        for items, one_hot in OneHot.chunks(codes, n_classes):
+            labels[items, 0] = self.correction.apply(labels[items, 0], one_hot)
         return labels
 
     def vote_parts(self, codes_row: NDArray[Any], voting: NDArray[np.intp], best: int, second: int) -> Array:
@@ -94,7 +102,8 @@ class CorrectedFit(WeightedFit):
         correction, m = self.correction, len(self.source_names)
         adds = np.zeros((m, 3, 3))  # votes for each class, and what they add to the log odds
         adds[:, (0, 1), (0, 1)] = 1.0
-        adds[:, :2, 2] = correction.weights * [-1.0, 1.0]
+        if correction.tables is not None:
+            adds[:, :2, 2] = correction.tables[:, :, 1] - correction.tables[:, :, 0]
         offset = float(correction.intercepts[1] - correction.intercepts[0])
         if balance is not None:
             offset += float(
@@ -131,9 +140,9 @@ class CorrectedFit(WeightedFit):
                 for name, value in asdict(self.by_gold.effect).items()
             },
         }
-        arrays |= {"intercepts": correction.intercepts, "vote_corrections": correction.weights}
-        if correction.confusion is not None:
-            arrays[_CONFUSION] = np.ascontiguousarray(correction.confusion)
+        arrays["intercepts"] = correction.intercepts
+        if correction.tables is not None:
+            arrays[_TABLES] = correction.tables
         return meta, arrays
 
     @classmethod
@@ -151,8 +160,7 @@ class CorrectedFit(WeightedFit):
             of_posterior=float(state.meta["of_posterior"]),
             of_share=float(state.meta["of_share"]),
             intercepts=read("intercepts", (k,)),
-            weights=read("vote_corrections", (m, k)),
-            confusion=read(_CONFUSION, (k, k)) if _CONFUSION in state.arrays else None,
+            tables=read(_TABLES, (m, k, k)) if _TABLES in state.arrays else None,
         )
         scores = {name: Estimate(*gold[name]) for name in _SCORES}
         effect = GoldEffect(gold["n_gold"], is_representative=gold["is_representative"], **scores)

@@ -16,7 +16,7 @@ from flyingsquid.estimation.gold_regression import GoldEffect
 from flyingsquid.estimation.independence import CLEARLY_DEPENDENT, FitTest
 from flyingsquid.estimation.intervals import FEWEST_SOURCES
 from flyingsquid.exceptions import ModelFileError
-from flyingsquid.files.fields import (
+from flyingsquid.files.state import (
     TEXT,
     check_fields,
     finite,

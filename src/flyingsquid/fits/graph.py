@@ -14,8 +14,7 @@ from numpy.typing import NDArray
 from flyingsquid.estimation.transition import effective_row, persistence_of_errors
 from flyingsquid.estimation.units import UnitTable, draw_items
 from flyingsquid.exceptions import ModelFileError
-from flyingsquid.files.fields import BOOLEAN, check_fields, finite, read_array
-from flyingsquid.files.state import State
+from flyingsquid.files.state import BOOLEAN, State, check_fields, finite, read_array
 from flyingsquid.fits.base import DOUBLE, Array, Fit, read_common
 from flyingsquid.fits.diagnostics import (
     UNTESTED,
@@ -29,7 +28,6 @@ from flyingsquid.graph import DependencyGraph
 from flyingsquid.inference import Emissions, max_product, sum_product, vote_shares, with_own_evidence
 from flyingsquid.moments import Moments
 from flyingsquid.moments.confusion import LEAST_PROBABILITY
-from flyingsquid.moments.files import cut_tables
 from flyingsquid.votes.codes import Codes
 from flyingsquid.votes.patterns import by_pattern
 
@@ -316,7 +314,7 @@ def _read_units(flat: NDArray[Any], graph: DependencyGraph, n_classes: int) -> t
     """Return the tables of dependent sources; raise an error for those that are not probabilities."""
     cliques = [clique for tree in graph._units for clique in tree.cliques]
     separators = [separator for tree in graph._units for separator in tree.separators]
-    tables = cut_tables(flat, [(n_classes, (n_classes + 1) ** len(clique)) for clique in cliques])
+    tables = _cut_tables(flat, [(n_classes, (n_classes + 1) ** len(clique)) for clique in cliques])
     if not all(np.abs(table.sum(axis=1) - 1).max() < 1e-6 and (table >= 0).all() for table in tables):
         raise ModelFileError("The tables of dependent sources in the file must be probabilities.")
     return tuple(UnitTable(*unit) for unit in zip(cliques, separators, tables, strict=True))
@@ -324,7 +322,7 @@ def _read_units(flat: NDArray[Any], graph: DependencyGraph, n_classes: int) -> t
 
 def _read_task_tables(flat: NDArray[Any], graph: DependencyGraph, balance: Array) -> tuple[Array, ...]:
     """Return the tables of tasks; they must agree with each other and with ``balance``, shape (D, K)."""
-    tables = cut_tables(flat, [(balance.shape[1],) * len(clique) for clique in graph._task_tree.cliques])
+    tables = _cut_tables(flat, [(balance.shape[1],) * len(clique) for clique in graph._task_tree.cliques])
     sums_to_1 = all(abs(table.sum() - 1) < 1e-6 and bool((table > 0).all()) for table in tables)
     if not sums_to_1 or not _agree(tables, graph, balance):
         raise ModelFileError(
@@ -350,3 +348,12 @@ def _agree(tables: Sequence[Array], graph: DependencyGraph, balance: Array) -> b
             if np.abs(ours - theirs).max() > 1e-6:
                 return False
     return True
+
+
+def _cut_tables(flat: NDArray[Any], shapes: list[tuple[int, ...]]) -> list[NDArray[Any]]:
+    """Split a flat array into tables of the given shapes."""
+    sizes = [math.prod(shape) for shape in shapes]
+    if flat.shape != (sum(sizes),):
+        raise ModelFileError("The tables in the file do not match its graph.")
+    parts = np.split(flat, np.cumsum(sizes)[:-1]) if sizes else []
+    return [part.reshape(shape) for part, shape in zip(parts, shapes, strict=True)]

@@ -11,8 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from flyingsquid.estimation.sources import vote_weights
-from flyingsquid.files.fields import BOOLEAN, check_fields
-from flyingsquid.files.state import State
+from flyingsquid.files.state import BOOLEAN, State, check_fields
 from flyingsquid.fits.base import (
     DOUBLE,
     Array,

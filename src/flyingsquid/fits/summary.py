@@ -359,9 +359,9 @@ def concerns_about(fit: Fit, moments: Moments, votes: Votes | None) -> tuple[str
     if fit.class_balance.shape[0] != 1 or moments.n_items < _FEW_ITEMS:
         return ()
     found, balance = [], fit.class_balance[0]
-    cast = np.asarray(moments.vote_counts, np.float64)
-    shares = cast.sum(axis=0) / max(cast.sum(), 1.0)
-    n_voting = int(np.count_nonzero(cast.sum(axis=1)))
+    vote_counts = np.asarray(moments.vote_counts, np.float64)
+    shares = vote_counts.sum(axis=0) / max(vote_counts.sum(), 1.0)
+    n_voting = int(np.count_nonzero(vote_counts.sum(axis=1)))
     # Closed forms of two classes refuse what they cannot determine.
     if n_voting < FEWEST_SOURCES and not fit.uses_gold and fit.findings is None:
         found.append(_ONE_SOURCE if n_voting == 1 else _TWO_SOURCES)
@@ -374,9 +374,11 @@ def concerns_about(fit: Fit, moments: Moments, votes: Votes | None) -> tuple[str
             "`class_balance` if it is known."
         )
     # With gold labels the labels are repaired, and the summary names the sources.
-    if not fit.uses_gold and _are_most_votes_below_chance(fit, cast, float(moments.n_items)):
+    if not fit.uses_gold and _are_most_votes_below_chance(fit, vote_counts, float(moments.n_items)):
         found.append(_BELOW_CHANCE)
-    if votes is not None and np.ptp(balance) == 0:
+    # If the votes are even, too, within the sampling error of the items, nothing hinges on it.
+    error = np.sqrt(balance * (1 - balance) / moments.n_items)
+    if votes is not None and np.ptp(balance) == 0 and (np.abs(shares - balance) > NORMAL_95 * error).any():
         changed = _share_that_hinges_on_balance(fit, shares, votes)
         if changed >= _HINGE:
             found.append(
@@ -396,14 +398,14 @@ def silent_sources_concern(moments: Moments) -> tuple[str, ...]:
     return (f"These sources always abstain and are ignored: {names}.",)
 
 
-def _are_most_votes_below_chance(fit: Fit, cast: Array, n_items: float) -> bool:
+def _are_most_votes_below_chance(fit: Fit, vote_counts: Array, n_items: float) -> bool:
     """Return whether most votes, of shape (m, K), are by sources that are worse than chance."""
-    several = (cast > 0).sum(axis=1) > 1
+    several = (vote_counts > 0).sum(axis=1) > 1
     if not several.any():
         return False
     skill, error = balanced_accuracies(fit.confusion, fit.class_balance[0], n_items)
-    below = several & (skill < 1 / cast.shape[1] - NORMAL_95 * np.nan_to_num(error, nan=np.inf))
-    return bool(2 * cast[below].sum() > cast[several].sum())
+    below = several & (skill < 1 / vote_counts.shape[1] - NORMAL_95 * error)  # False if the error is unknown
+    return bool(2 * vote_counts[below].sum() > vote_counts[several].sum())
 
 
 def _share_that_hinges_on_balance(fit: Fit, shares: Array, votes: Votes) -> float:

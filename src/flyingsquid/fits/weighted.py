@@ -23,8 +23,7 @@ from flyingsquid.estimation.transition import (
     transition_by_agreement,
 )
 from flyingsquid.estimation.trust import p_value_of_chance
-from flyingsquid.files.fields import BOOLEAN, check_fields, finite, optional, read_array, sequence_of
-from flyingsquid.files.state import State
+from flyingsquid.files.state import BOOLEAN, State, check_fields, finite, optional, read_array, sequence_of
 from flyingsquid.fits.base import (
     DOUBLE,
     Array,
@@ -48,7 +47,7 @@ from flyingsquid.fits.diagnostics import (
 from flyingsquid.fits.explanation import Contribution, contributions_of
 from flyingsquid.fits.independent import draw_items, gain_on_drawn_items
 from flyingsquid.inference import Mixture, mixture_posterior
-from flyingsquid.inference.weighted import EVEN_VOTE, LEAST_PRIOR, TableTerm, hot_posterior
+from flyingsquid.inference.weighted import EVEN_VOTE, LEAST_PRIOR, TableTerm, one_hot_posterior
 from flyingsquid.moments import ConfusionTables, Moments, SequenceMoments
 from flyingsquid.votes.codes import Codes, OneHot
 from flyingsquid.votes.patterns import by_pattern
@@ -121,13 +120,13 @@ class WeightedFit(Fit):
     @property
     def gain(self) -> float:
         """Expected accuracy minus that of majority vote, as the labels imply; NaN if it is unknown."""
-        found = self.assessment.gain_over_majority()
+        found = self.assessment.computed.gain
         return float("nan") if found is None else found.value
 
     @property
     def gain_interval(self) -> tuple[float, float] | None:
         """95% interval of the gain under every plausible model."""
-        found = self.assessment.gain_over_majority()
+        found = self.assessment.computed.gain
         return None if found is None else found.interval
 
     @cached_property
@@ -273,9 +272,11 @@ class WeightedFit(Fit):
         return replace(found, excess_correlation=excess_correlations(moments, tables, found.joint))
 
     def neighbor_share(self, moments: Moments, persistence: float) -> float:
-        cast = np.asarray(moments.vote_counts, np.float64).sum(axis=1)
-        several = cast * ~self.mixture.one_sided
-        trust = self.mixture.trust * (1 - self.mixture.majority) * float(several.sum() / max(cast.sum(), 1.0))
+        n_votes = np.asarray(moments.vote_counts, np.float64).sum(axis=1)
+        several = n_votes * ~self.mixture.one_sided
+        trust = (
+            self.mixture.trust * (1 - self.mixture.majority) * float(several.sum() / max(n_votes.sum(), 1.0))
+        )
         return share_of_neighbors(trust, persistence, int((several > 0).sum()))
 
     # ------------------------------------------------------------------ files
@@ -423,12 +424,12 @@ def balanced_accuracies(
     (array([0.75, 0.5 ]), array([0.041, 0.041]))
     """
     whole = ConfusionTables.of(tables)
-    right, cast = whole.right(), whole.voting() * balance * n_items
+    right, n_votes = whole.right(), whole.voting() * balance * n_items
     if classes is not None:
-        right, cast = right[:, classes], cast[:, classes]
+        right, n_votes = right[:, classes], n_votes[:, classes]
     # One vote each way, so that two votes of one kind are not taken for certainty.
-    share = (right * cast + 1) / (cast + 2)
-    variance = share * (1 - share) / np.maximum(cast, 1.0)
+    share = (right * n_votes + 1) / (n_votes + 2)
+    variance = share * (1 - share) / np.maximum(n_votes, 1.0)
     return right.mean(axis=1), np.sqrt(variance.sum(axis=1)) / right.shape[1]
 
 
@@ -442,9 +443,9 @@ def _parts(codes: NDArray[Any], mixture: Mixture, best: int, second: int) -> Arr
     for side in (-_NUDGE, _NUDGE):
         strength = np.repeat(grown[:, None], s, axis=1)
         strength[np.arange(len(grown)), np.tile(np.arange(s), steps)] += side
-        cast = np.zeros((len(grown), n_classes * s))
-        cast[:, columns] = strength
-        labels = hot_posterior(OneHot.of_strengths(cast, n_classes), mixture)
+        strengths = np.zeros((len(grown), n_classes * s))
+        strengths[:, columns] = strength
+        labels = one_hot_posterior(OneHot.of_strengths(strengths, n_classes), mixture)
         odds.append(np.log(labels[:, best]) - np.log(labels[:, second]))
     slopes = (odds[1] - odds[0]) / (2 * _NUDGE)
     return np.asarray(slopes.reshape(steps, s).mean(axis=0))

@@ -106,13 +106,13 @@ def mixture_posterior(codes: Codes, mixture: Mixture) -> Array:
             labels[~voted] = mixture.without_votes
         return labels
     labels = np.empty((codes.shape[0], mixture.weights.shape[1]))
-    for items, cast in OneHot.chunks(codes, labels.shape[1]):
-        labels[items] = hot_posterior(cast, mixture)
+    for items, one_hot in OneHot.chunks(codes, labels.shape[1]):
+        labels[items] = one_hot_posterior(one_hot, mixture)
     return labels
 
 
-def hot_posterior(
-    cast: OneHot | PatternGrid,
+def one_hot_posterior(
+    one_hot: OneHot | PatternGrid,
     mixture: Mixture,
     fallback: Array | None = None,
     by_tables: Array | None = None,
@@ -122,36 +122,38 @@ def hot_posterior(
     ``fallback`` and ``by_tables`` are its parts, :func:`fallback_posterior` and :func:`table_posterior`, if
     they have been computed already.
     """
-    n_votes = cast.totals[:, None]
-    if mixture.tables is not None and by_tables is None:
-        by_tables = table_posterior(cast, mixture.tables, mixture.one_sided)
+    n_votes = one_hot.totals[:, None]
+    if mixture.tables is None or not mixture.trust:
+        by_tables = None
+    elif by_tables is None:
+        by_tables = table_posterior(one_hot, mixture.tables, mixture.one_sided)
     if by_tables is not None and mixture.trust == 1 and not (mixture.majority or mixture.one_sided.any()):
         return np.where(n_votes > 0, by_tables, mixture.without_votes)
-    answer = fallback_posterior(cast, mixture) if fallback is None else fallback
+    answer = fallback_posterior(one_hot, mixture) if fallback is None else fallback
     if by_tables is not None:
-        several = cast @ np.tile(np.where(mixture.one_sided, 0.0, 1.0), cast.n_classes)
+        several = one_hot @ np.tile(np.where(mixture.one_sided, 0.0, 1.0), one_hot.n_classes)
         trust = mixture.trust * several[:, None] / np.maximum(n_votes, 1e-12)
         answer = trust * by_tables + (1 - trust) * answer
     if mixture.majority:
-        equal = shares_of(cast.class_sums(np.ones_like(mixture.weights)), mixture.prior)
+        equal = shares_of(one_hot.class_sums(np.ones_like(mixture.weights)), mixture.prior)
         answer = (1 - mixture.majority) * answer + mixture.majority * equal
     return np.where(n_votes > 0, answer, mixture.without_votes)
 
 
-def fallback_posterior(cast: OneHot | PatternGrid, mixture: Mixture) -> Array:
+def fallback_posterior(one_hot: OneHot | PatternGrid, mixture: Mixture) -> Array:
     """Return the part of the posterior that does not depend on ``tables``, shape (n, K)."""
-    answer = shares_of(cast.class_sums(mixture.weights), mixture.prior)
+    answer = shares_of(one_hot.class_sums(mixture.weights), mixture.prior)
     if mixture.anchored is not None:
-        n_votes = cast.totals[:, None]
-        anchored = table_posterior(cast, mixture.anchored, mixture.one_sided)
-        added = 1 / cast.n_classes if mixture.prior is None else mixture.prior
+        n_votes = one_hot.totals[:, None]
+        anchored = table_posterior(one_hot, mixture.anchored, mixture.one_sided)
+        added = 1 / one_hot.n_classes if mixture.prior is None else mixture.prior
         anchored = (n_votes * anchored + EVEN_VOTE * added) / (n_votes + EVEN_VOTE)
         answer = (1 - mixture.anchored_share) * answer + mixture.anchored_share * anchored
     return answer
 
 
 def table_posterior(
-    cast: OneHot | PatternGrid,
+    one_hot: OneHot | PatternGrid,
     term: TableTerm,
     one_sided: NDArray[np.bool_],
     of_one_sided: Array | None = None,
@@ -161,9 +163,9 @@ def table_posterior(
     ``of_one_sided`` is the logarithm of these shares, if it has been computed already.
     """
     if of_one_sided is None and one_sided.any():
-        of_one_sided = np.log(shares_of(cast.class_sums(np.where(one_sided[:, None], term.weights, 0.0))))
+        of_one_sided = np.log(shares_of(one_hot.class_sums(np.where(one_sided[:, None], term.weights, 0.0))))
     if len(term.balance) == 2:  # one product and one exponential
-        odds = cast @ (term.logs[:, 1] - term.logs[:, 0]).T.ravel()
+        odds = one_hot @ (term.logs[:, 1] - term.logs[:, 0]).T.ravel()
         odds += np.log(term.balance[1]) - np.log(term.balance[0])
         if of_one_sided is not None:
             odds += of_one_sided[:, 1] - of_one_sided[:, 0]
@@ -173,13 +175,13 @@ def table_posterior(
         small *= large
         is_first = odds < 0
         return np.array([np.where(is_first, large, small), np.where(is_first, small, large)]).T
-    return to_probabilities(table_scores(cast, term, of_one_sided))
+    return to_probabilities(table_scores(one_hot, term, of_one_sided))
 
 
-def table_scores(cast: OneHot | PatternGrid, term: TableTerm, of_one_sided: Array | None) -> Array:
+def table_scores(one_hot: OneHot | PatternGrid, term: TableTerm, of_one_sided: Array | None) -> Array:
     """Return log P(Y = k, votes) by tables, plus ``of_one_sided`` if it is not None, shape (n, K)."""
     m, n_classes = term.weights.shape
-    sums = cast @ term.logs.transpose(2, 0, 1).reshape(n_classes * m, n_classes)
+    sums = one_hot @ term.logs.transpose(2, 0, 1).reshape(n_classes * m, n_classes)
     scores = np.add(sums, np.log(term.balance), order=_BY_CLASS if n_classes <= FEW_CLASSES else "C")
     return scores if of_one_sided is None else scores + of_one_sided
 

@@ -10,6 +10,7 @@ from typing import Any, Literal, TypeAlias, get_args
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
+from scipy.special import softmax
 
 from flyingsquid._values import format_count, format_value, is_one_of, option_error
 from flyingsquid.exceptions import GraphError, NotFittedError, NotIdentifiableError, OptionError, VotesError
@@ -441,32 +442,18 @@ def _require_better_than_random(model: NewLabelModel) -> None:
 
 def _joint_posterior(codes: Codes, fit: GraphFit) -> NDArray[np.float64]:
     """Return P(Y_0, Y_1, ... | votes), shape (n, 2^D), in the order of ``enumerate_ys``."""
-    evidence = fit.emissions.evidence(codes)
+    evidence, tree = fit.emissions.evidence(codes), fit.graph._task_tree
     n, n_tasks, _ = evidence.shape
-    log_prior = _log_prior(fit, n_tasks)
+    ys = np.indices((2,) * n_tasks, np.int8).reshape(n_tasks, -1)
+    # log P(Y_0, Y_1, ...) is the sum over cliques given their separators.
+    steps = zip(tree.cliques, plan(tree, fit.clique_tables), strict=True)
+    prior = sum(step.log_table[..., 0][tuple(ys[list(clique)])] for clique, step in steps)
     result = np.empty((n, 2**n_tasks))
     rows = max(1, _CHUNK_CELLS >> n_tasks)
     for start in range(0, n, rows):
-        part = evidence[start : start + rows]
-        score = np.broadcast_to(log_prior, (len(part), *log_prior.shape)).copy()
-        for task in range(n_tasks):
-            score += part[:, task].reshape(len(part), *_axes((task,), n_tasks))
-        flat = score.reshape(len(part), -1)
-        flat -= flat.max(axis=1, keepdims=True)
-        np.exp(flat, out=flat)
-        result[start : start + rows] = flat / flat.sum(axis=1, keepdims=True)
+        part = result[start : start + rows]
+        part[:] = prior
+        for task, y in enumerate(ys):
+            part += evidence[start : start + rows, task][:, y]
+        part[:] = softmax(part, axis=1)
     return result
-
-
-def _log_prior(fit: GraphFit, n_tasks: int) -> NDArray[np.float64]:
-    """Return log P(Y_0, Y_1, ...), shape (2,) * D: the sum over cliques given their separators."""
-    total = np.zeros((2,) * n_tasks)
-    tree = fit.graph._task_tree
-    for clique, step in zip(tree.cliques, plan(tree, fit.clique_tables), strict=True):
-        table = step.log_table[..., 0].transpose(np.argsort(clique))
-        total = total + table.reshape(_axes(clique, n_tasks))
-    return np.asarray(total)
-
-
-def _axes(tasks: tuple[int, ...], n_tasks: int) -> tuple[int, ...]:
-    return tuple(2 if task in tasks else 1 for task in range(n_tasks))

@@ -1,12 +1,11 @@
 """Estimators. ``end_model`` is imported on its own, because it imports scikit-learn."""
 
-from flyingsquid.models.best_of import BestOf
 from flyingsquid.models.files import load
 from flyingsquid.models.label_model import LabelModel
 from flyingsquid.models.majority_vote import MajorityVote
 from flyingsquid.models.multi_label import MultiLabelModel
 from flyingsquid.models.online_model import OnlineLabelModel
-from flyingsquid.models.score_model import ScoreModel
+from flyingsquid.models.score_model import BestOf, ScoreModel
 from flyingsquid.models.sequence_model import SequenceLabelModel
 
 __all__ = [

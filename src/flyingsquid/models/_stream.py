@@ -12,18 +12,20 @@ from numpy.typing import NDArray
 from flyingsquid._values import format_count, format_value, is_integer, is_null, is_one_of
 from flyingsquid.estimation.balance import resolve_task_balance
 from flyingsquid.exceptions import GraphError, ModelFileError, OptionError, VotesError
-from flyingsquid.files.fields import (
+from flyingsquid.files.state import (
     BOOLEAN,
     LABELS,
     OBJECT,
     TEXT,
+    State,
+    decode_labels,
+    encode_labels,
     finite,
     integer,
     list_of,
     optional,
     sequence_of,
 )
-from flyingsquid.files.state import State, decode_labels, encode_labels
 from flyingsquid.fits.base import Fit
 from flyingsquid.graph import DependencyGraph
 from flyingsquid.inference import smoothed_shares

@@ -12,8 +12,7 @@ from numpy.typing import NDArray
 from flyingsquid._values import format_count
 from flyingsquid.estimation.shares import NORMAL_95
 from flyingsquid.exceptions import ModelFileError
-from flyingsquid.files.fields import read_array
-from flyingsquid.files.state import State
+from flyingsquid.files.state import State, read_array
 
 Array = NDArray[np.float64]
 # How often a stream without drift may show a change; small, because intervals of few items are too short.

@@ -18,6 +18,7 @@ from flyingsquid._values import format_count, format_list, is_number, is_one_of,
 from flyingsquid.exceptions import IncompatibleError, OptionError, VotesError
 from flyingsquid.models._estimator import not_fitted
 from flyingsquid.models.label_model import LabelModel
+from flyingsquid.solvers.data import join_gold
 from flyingsquid.votes import as_votes
 from flyingsquid.votes.arguments import item_ids
 from flyingsquid.votes.tallies import has_votes
@@ -89,7 +90,7 @@ class WeaklySupervisedClassifier(ClassifierMixin, BaseEstimator):  # type: ignor
         self.drop_uncovered = drop_uncovered
         self.use_features = use_features
 
-    def fit(self, X: Any, votes: Any) -> Self:
+    def fit(self, X: Any, votes: Any, *, gold: Any = None) -> Self:
         """Fit the label model on votes, and the end model on its labels.
 
         Parameters
@@ -98,6 +99,19 @@ class WeaklySupervisedClassifier(ClassifierMixin, BaseEstimator):  # type: ignor
             Features that the end model supports.
         votes : Votes or array of shape (n, m)
             As in ``LabelModel.fit``, on the same n items.
+        gold : sequence of n labels, mapping {item: label} or pandas Series, optional
+            Gold labels of some items, as in ``LabelModel.fit``. The label model is fitted with them, and the
+            end model is trained on the gold labels of these items, even if they have no votes.
+
+        Examples
+        --------
+        >>> from sklearn.naive_bayes import GaussianNB
+        >>> import flyingsquid as fs
+        >>> data = fs.datasets.load_breast_cancer()
+        >>> gold = [label if i < 50 else None for i, label in enumerate(data.y.tolist())]
+        >>> model = fs.WeaklySupervisedClassifier(GaussianNB())
+        >>> model.fit(data.features, data.votes, gold=gold).label_model_.n_gold_
+        50
         """
         if not is_one_of(self.labels, ("soft", "hard", "proba")):
             raise option_error("labels", '"soft", "hard" or "proba"', self.labels)
@@ -105,7 +119,7 @@ class WeaklySupervisedClassifier(ClassifierMixin, BaseEstimator):  # type: ignor
         weight_name = _weight_name(end_model) if self.labels == "soft" else ""
         label_model = self._unfitted_label_model()
         options = {"features": X} if self.use_features else {}
-        label_model.fit(votes, **options)
+        label_model.fit(votes, **options, **_gold_option(label_model, gold))
         proba = np.asarray(label_model.predict_proba(votes, **options))
         if proba.ndim != 2:
             raise IncompatibleError(
@@ -119,6 +133,7 @@ class WeaklySupervisedClassifier(ClassifierMixin, BaseEstimator):  # type: ignor
             drop_uncovered=self.drop_uncovered,
             votes=votes,
             classes=label_model.classes_,
+            gold=gold,
         )
         self._train(end_model, chosen, weight_name)
         fitted = {
@@ -232,6 +247,19 @@ def _weight_name(end_model: Any) -> str:
     return "sample_weight"
 
 
+def _gold_option(label_model: Any, gold: Any) -> dict[str, Any]:
+    """Return the gold labels as an argument of ``fit``; empty without gold labels."""
+    if gold is None:
+        return {}
+    if not has_fit_parameter(label_model, "gold"):
+        raise OptionError(
+            f"`gold` is not supported by {type(label_model).__name__}; use a label model that is fitted with "
+            "gold labels, such as LabelModel().",
+            parameter="gold",
+        )
+    return {"gold": gold}
+
+
 # ---------------------------------------------------------------------- training sets
 
 
@@ -297,6 +325,7 @@ def to_training_set(
     drop_uncovered: bool = True,
     votes: Any = None,
     classes: ArrayLike | None = None,
+    gold: Any = None,
 ) -> TrainingSet:
     """Select the rows to train an end model on.
 
@@ -313,6 +342,8 @@ def to_training_set(
     votes : as in ``LabelModel.fit``, optional
     classes : array of K labels, optional
         ``classes_`` of the label model. Default: 0 to K - 1.
+    gold : gold labels of some items, as in ``LabelModel.fit``, optional
+        Their rows are kept, with these labels. Requires ``votes``.
 
     Examples
     --------
@@ -325,35 +356,43 @@ def to_training_set(
     >>> rows.ravel(), y, sample_weight
     (array([0., 0., 2., 2.]), array([0, 1, 0, 1]), array([0.1, 0.9, 0.7, 0.3]))
     """
+    if gold is not None and votes is None:
+        raise OptionError("`gold` requires `votes`, whose items it is matched to.", parameter="gold")
     labels = _read_labels(proba)
     n_rows = _count_rows(X)
     if n_rows != len(labels):
         raise IncompatibleError(f"`proba` must have one row per row of `X` ({n_rows}); got {len(labels)}.")
     read = None if votes is None else as_votes(votes, check=False)
-    _require_order(X, _index_of(proba) if read is None else item_ids(votes, read))
-    confidence = labels.max(axis=1)
-    keep = confidence >= _read_confidence(min_confidence)
-    if drop_uncovered and read is not None:
-        voted = has_votes(read.codes)
-        if len(voted) != len(labels):
-            raise IncompatibleError(
-                f"`votes` must have one row per row of `proba` ({len(labels)}); got {len(voted)}."
-            )
-        keep &= voted
-    elif drop_uncovered:
-        keep &= confidence > 1 / labels.shape[1] + _ROUNDING
-    if not keep.any():
-        raise VotesError(
-            "No row is left to train on: no row has votes, or no label reaches "
-            f"`min_confidence`={min_confidence:g}."
+    if read is not None and read.n_items != len(labels):
+        raise IncompatibleError(
+            f"`votes` must have one row per row of `proba` ({len(labels)}); got {read.n_items}."
         )
-    rows = np.flatnonzero(keep)
+    _require_order(X, _index_of(proba) if read is None else item_ids(votes, read))
     names = np.arange(labels.shape[1]) if classes is None else np.asarray(classes)
     if names.shape != (labels.shape[1],):
         raise IncompatibleError(
             f"`classes` must have one label per column of `proba` ({labels.shape[1]}); got shape "
             f"{names.shape}."
         )
+    confidence = labels.max(axis=1)
+    keep = confidence >= _read_confidence(min_confidence)
+    if drop_uncovered and read is not None:
+        keep &= has_votes(read.codes)
+    elif drop_uncovered:
+        keep &= confidence > 1 / labels.shape[1] + _ROUNDING
+    if gold is not None:
+        fitted = tuple(names.tolist())
+        matched = as_votes(votes, fitted, check=False).matched_to(fitted, None)
+        codes = join_gold(gold, votes, matched, 1)[:, 0]
+        keep |= codes >= 0
+        labels = labels.copy()
+        labels[codes >= 0] = np.eye(len(names))[codes[codes >= 0]]
+    if not keep.any():
+        raise VotesError(
+            "No row is left to train on: no row has votes, or no label reaches "
+            f"`min_confidence`={min_confidence:g}."
+        )
+    rows = np.flatnonzero(keep)
     return TrainingSet(select_rows(X, rows), labels[rows], rows, names)
 
 

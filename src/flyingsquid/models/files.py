@@ -15,20 +15,23 @@ from numpy.typing import NDArray
 
 from flyingsquid._values import format_list, format_value, option_error
 from flyingsquid.exceptions import ModelFileError
-from flyingsquid.files.fields import (
+from flyingsquid.files.state import (
     LABELS,
     OBJECT,
     TEXT,
     Field,
+    State,
     check_fields,
+    decode_labels,
+    encode_labels,
     finite,
     integer,
     list_of,
     one_of,
     optional,
+    read_state,
     sequence_of,
 )
-from flyingsquid.files.state import State, decode_labels, encode_labels, read_state
 from flyingsquid.fits import CorrectedFit, Fit, GraphFit, IndependentFit, WeightedFit
 from flyingsquid.models._estimator import Estimator
 from flyingsquid.moments import Moments, SequenceMoments

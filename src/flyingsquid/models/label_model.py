@@ -18,8 +18,7 @@ from flyingsquid.exceptions import (
     NotIdentifiableError,
     OptionError,
 )
-from flyingsquid.files.fields import check_fields, integer, one_of
-from flyingsquid.files.state import State
+from flyingsquid.files.state import State, check_fields, integer, one_of
 from flyingsquid.fits.base import Assessment
 from flyingsquid.fits.explanation import Explanation
 from flyingsquid.fits.summary import concerns_about, summarize_sources

@@ -10,8 +10,17 @@ from numpy.typing import ArrayLike, NDArray
 from flyingsquid._registry import distributed_votes
 from flyingsquid._table import Table
 from flyingsquid.exceptions import ModelFileError, OptionError, VotesError
-from flyingsquid.files.fields import LABELS, TEXT, check_fields, finite, list_of, optional
-from flyingsquid.files.state import State, decode_labels, encode_labels
+from flyingsquid.files.state import (
+    LABELS,
+    TEXT,
+    State,
+    check_fields,
+    decode_labels,
+    encode_labels,
+    finite,
+    list_of,
+    optional,
+)
 from flyingsquid.files.vote_files import read_path
 from flyingsquid.fits.explanation import VoteCount, count_item
 from flyingsquid.fits.summary import summarize_tally

@@ -23,18 +23,21 @@ from flyingsquid.exceptions import (
     OptionError,
     VotesError,
 )
-from flyingsquid.files.fields import (
+from flyingsquid.files.state import (
     LABELS,
     OBJECT,
     TEXT,
+    State,
     check_fields,
+    decode_labels,
+    encode_labels,
     integer,
     list_of,
     one_of,
     optional,
     sequence_of,
+    write_state,
 )
-from flyingsquid.files.state import State, decode_labels, encode_labels, write_state
 from flyingsquid.graph import DependencyGraph
 from flyingsquid.models._base import mean_credit, read_tie_generator
 from flyingsquid.models._estimator import Estimator, not_fitted

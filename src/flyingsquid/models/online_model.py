@@ -13,12 +13,12 @@ from flyingsquid._table import Table
 from flyingsquid._values import format_count
 from flyingsquid.estimation.balance import resolve_task_balance
 from flyingsquid.exceptions import ModelFileError, NotIdentifiableError, OptionError
-from flyingsquid.files.fields import (
+from flyingsquid.files.state import (
     OBJECT,
+    State,
     check_fields,
     optional,
 )
-from flyingsquid.files.state import State
 from flyingsquid.fits.explanation import Explanation
 from flyingsquid.graph import DependencyGraph
 from flyingsquid.models import _stream, validation

@@ -4,39 +4,91 @@ from __future__ import annotations
 
 import os
 from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
 from typing import Any, Literal, NamedTuple, Self, TypeAlias
 
 import numpy as np
 from numpy.typing import NDArray
 from scipy.special import ndtr, ndtri
 
-from flyingsquid._table import Table
+from flyingsquid._table import Table, Tabular
 from flyingsquid._values import format_count, format_value, is_number, is_one_of
 from flyingsquid._warnings import warn_about_sources
 from flyingsquid.estimation.scores import ScoreParameters, TruthScale, fit_scores
 from flyingsquid.estimation.shares import NORMAL_95
 from flyingsquid.exceptions import IncompatibleError, ModelFileError, OptionError, VotesError
-from flyingsquid.files.fields import OBJECT, TEXT, Field, check_fields, finite, list_of, one_of, optional
-from flyingsquid.files.state import State, write_state
+from flyingsquid.files.state import (
+    OBJECT,
+    TEXT,
+    Field,
+    State,
+    check_fields,
+    finite,
+    list_of,
+    one_of,
+    optional,
+    write_state,
+)
 from flyingsquid.files.vote_files import read_score_file
 from flyingsquid.fits.diagnostics import format_names, names_in
 from flyingsquid.inference.scores import LevelShares, posterior, probability_best
 from flyingsquid.inference.weighted import to_probabilities
 from flyingsquid.models._estimator import Estimator, not_fitted
-from flyingsquid.models.best_of import BestOf, group_rows
 from flyingsquid.moments.scores import KIND as SUMS
 from flyingsquid.moments.scores import ScoreMoments, mean_over_repeats
 from flyingsquid.votes.decisions import Output, to_output
-from flyingsquid.votes.score_tables import Scores, read_score_table
+from flyingsquid.votes.encode import as_column
+from flyingsquid.votes.scores import Scores, read_score_table
 
 Array: TypeAlias = NDArray[np.float64]
 _AUTO = one_of("auto")
 _SHARE = finite(0, 1)
+# A source whose reliability is certainly below this is reported: often, it is a column of numbers that are
+# not scores, such as the position of an answer.
+_UNRELATED = 0.1
 _FIELDS = {
     "names": optional(list_of(TEXT)),
     "sums": OBJECT,
     "shrinkage": Field(f"{_AUTO.must} or {_SHARE.must}", lambda v: _AUTO.test(v) or _SHARE.test(v)),
 }
+
+
+@dataclass(frozen=True, slots=True, repr=False, eq=False)
+class BestOf(Tabular):
+    """The best candidate of each group.
+
+    Attributes
+    ----------
+    groups : array of shape (g,)
+        Labels of the groups, or their positions.
+    chosen : int array of shape (g,)
+        Position of the chosen candidate within its group; -1 if a group has no scores.
+    probabilities : array of shape (g, c)
+        Probability that each candidate is the best of its group, 0 or NaN for missing candidates.
+    scores : array of shape (g, c)
+        Expected true score of each candidate, NaN for missing ones.
+    """
+
+    groups: NDArray[Any]
+    chosen: NDArray[np.intp]
+    probabilities: Array
+    scores: Array
+
+    @property
+    def probability(self) -> Array:
+        """Probability that the chosen candidate is the best, shape (g,); NaN without scores."""
+        at = np.maximum(self.chosen, 0)[:, None]
+        return np.where(self.chosen >= 0, np.take_along_axis(self.probabilities, at, axis=1)[:, 0], np.nan)
+
+    def table(self) -> Table:
+        """Return one row per group."""
+        at = np.maximum(self.chosen, 0)[:, None]
+        scores = np.take_along_axis(self.scores, at, axis=1)[:, 0]
+        chosen = [int(k) if k >= 0 else None for k in self.chosen]
+        rows = zip(self.groups.tolist(), chosen, self.probability.tolist(), scores.tolist(), strict=True)
+        return Table(
+            ("group", "chosen", "probability", "score"), tuple(rows), formats=("", "d", ".2f", ".4g")
+        )
 
 
 class _Counted(NamedTuple):
@@ -185,15 +237,17 @@ class ScoreModel(Estimator):
         return self
 
     def _concerns(self) -> list[str]:
-        fit, low = self._fitted.fit, self.reliability_interval_[:, 0]
-        constant = np.isnan(fit.spreads)
+        fit, (low, high) = self._fitted.fit, self.reliability_interval_.T
+        constant, is_unrelated = np.isnan(fit.spreads), fit.usable & (high < _UNRELATED)
+        reverses = fit.usable & (fit.loadings < 0) & (low > 0) & ~is_unrelated
         found = (
             (
                 "These sources have fewer than three scores, or always the same score, and are ignored",
                 constant,
             ),
             ("These sources share too few items with others and are ignored", ~fit.usable & ~constant),
-            ("These sources rank items in reverse", fit.usable & (fit.loadings < 0) & (low > 0)),
+            ("These sources rank items in reverse", reverses),
+            ("These sources have almost nothing in common with the others", is_unrelated),
         )
         names = self.source_names_
         concerns = [f"{what}: {format_names(names_in(names, mask))}." for what, mask in found if mask.any()]
@@ -319,7 +373,7 @@ class ScoreModel(Estimator):
             read, keys, rows = self._candidates(scores)
         else:
             read = self._read(scores)
-            keys, rows = group_rows(groups, len(read.values))
+            keys, rows = _group_rows(groups, len(read.values))
         mean, variance = self._posterior(read)
         present = rows >= 0
         # In a grid, candidates without scores are left out; with `groups`, every row is a candidate.
@@ -568,3 +622,23 @@ def _read_levels(levels: Any) -> Array:
 
 def _around(values: Array, reach: Array) -> Array:
     return np.stack([values - reach, values + reach], axis=1)
+
+
+def _group_rows(groups: Any, n_items: int) -> tuple[NDArray[Any], NDArray[np.intp]]:
+    """Return the distinct groups in order of occurrence, and their rows (g, c), padded with -1."""
+    labels = as_column(groups, "groups").tolist()
+    if len(labels) != n_items:
+        raise VotesError(
+            f"`groups` must have one label for each of {format_count(n_items, 'row')} of `scores`; got "
+            f"{len(labels)}.",
+            parameter="groups",
+        )
+    members: dict[Any, list[int]] = {}
+    for row, label in enumerate(labels):
+        members.setdefault(label, []).append(row)
+    rows = np.full((len(members), max(map(len, members.values()))), -1, np.intp)
+    for at, found in enumerate(members.values()):
+        rows[at, : len(found)] = found
+    keys = np.empty(len(members), object)
+    keys[:] = list(members)
+    return keys, rows

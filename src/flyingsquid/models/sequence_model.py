@@ -24,8 +24,7 @@ from flyingsquid.exceptions import (
     OptionError,
     VotesError,
 )
-from flyingsquid.files.fields import OBJECT, check_fields, finite, integer, read_array
-from flyingsquid.files.state import State
+from flyingsquid.files.state import OBJECT, State, check_fields, finite, integer, read_array
 from flyingsquid.fits.base import Fit, RowEvidence
 from flyingsquid.fits.summary import SequenceDiagnostics, diagnose_sequences, summarize_sequences
 from flyingsquid.inference import combine_rows, forward_backward, viterbi
@@ -46,8 +45,17 @@ from flyingsquid.moments.sequences import TABLES
 from flyingsquid.solvers import FitData, Solver
 from flyingsquid.solvers.data import join_gold
 from flyingsquid.votes import Votes, as_votes
-from flyingsquid.votes.arguments import join_labels, read_gold, read_lengths
-from flyingsquid.votes.decisions import TIE, TieBreak, decide, expected_credit, is_tied, winners
+from flyingsquid.votes.arguments import item_ids, join_labels, read_gold, read_lengths
+from flyingsquid.votes.decisions import (
+    TIE,
+    Output,
+    TieBreak,
+    decide,
+    expected_credit,
+    is_tied,
+    to_output,
+    winners,
+)
 from flyingsquid.votes.grid import CountedRows
 
 # The margins of a transition agree up to this: rescaling them converges slowly if classes rarely change.
@@ -214,14 +222,20 @@ class SequenceLabelModel(FitAttributes["FittedSequences", SequenceMoments]):
                 raise
         return self._warn()
 
-    def predict_proba(self, votes: Any, lengths: Any = None) -> NDArray[np.float64]:
+    def predict_proba(self, votes: Any, lengths: Any = None, *, output: Output = "numpy") -> Any:
         """Return P(Y(t) = k | all rows of its sequence), shape (T, K), columns in the order of ``classes_``.
 
-        The parameters are those of :meth:`fit`. Named sources are matched by name, others by position.
+        Parameters
+        ----------
+        votes, lengths : as in :meth:`fit`
+            Named sources are matched by name, others by position.
+        output : {"numpy", "pandas", "polars"}, default="numpy"
+            Type of the result; ``"pandas"`` is a table indexed by the item identifiers of the votes.
         """
         read, sequences = self._read_sequences(votes, lengths)
         fitted = self._fitted  # once, because another thread may fit the model meanwhile
-        return fitted.posterior(fitted.row_evidence(read), sequences)
+        posterior = fitted.posterior(fitted.row_evidence(read), sequences)
+        return to_output(posterior, output, item_ids(votes, read), self.classes_.tolist())
 
     def predict(
         self,
@@ -231,7 +245,8 @@ class SequenceLabelModel(FitAttributes["FittedSequences", SequenceMoments]):
         joint: bool = True,
         tie_break: TieBreak = "first",
         random_state: RandomState = None,
-    ) -> NDArray[Any]:
+        output: Output = "numpy",
+    ) -> Any:
         """Return a class for each row, shape (T,).
 
         Parameters
@@ -246,6 +261,8 @@ class SequenceLabelModel(FitAttributes["FittedSequences", SequenceMoments]):
             Paths take the first.
         random_state : int, numpy.random.Generator or None, default=None
             Seed or generator for ``tie_break="random"``. None uses a new seed on every call.
+        output : {"numpy", "pandas", "polars"}, default="numpy"
+            Type of the result; ``"pandas"`` is a Series indexed by the item identifiers of the votes.
 
         Examples
         --------
@@ -259,14 +276,19 @@ class SequenceLabelModel(FitAttributes["FittedSequences", SequenceMoments]):
         """
         if joint and tie_break != "first":
             raise OptionError(f'`tie_break` must be "first" if joint=True; got {format_value(tie_break)}.')
-        if not joint:
-            rng = read_tie_generator(tie_break, random_state)
-            return decide(self.predict_proba(votes, lengths), self.vote_schema_.classes, tie_break, rng)
+        rng = read_tie_generator(tie_break, random_state)
         read, sequences = self._read_sequences(votes, lengths)
         fitted = self._fitted  # once, because another thread may fit the model meanwhile
-        return self.classes_[fitted.paths(fitted.row_evidence(read), sequences)]
+        evidence = fitted.row_evidence(read)
+        if joint:
+            labels = self.classes_[fitted.paths(evidence, sequences)]
+        else:
+            labels = decide(fitted.posterior(evidence, sequences), self.vote_schema_.classes, tie_break, rng)
+        return to_output(labels, output, item_ids(votes, read), ["label"])
 
-    def fit_predict(self, votes: Any, lengths: Any = None, *, joint: bool = True) -> NDArray[Any]:
+    def fit_predict(
+        self, votes: Any, lengths: Any = None, *, joint: bool = True, output: Output = "numpy"
+    ) -> Any:
         """Fit the model and return a class for each row: ``fit(votes).predict(votes)``.
 
         The parameters are those of :meth:`fit` and :meth:`predict`.
@@ -279,15 +301,15 @@ class SequenceLabelModel(FitAttributes["FittedSequences", SequenceMoments]):
         (2000,)
         """
         with self._lock:  # otherwise another thread could fit the model in between
-            return self.fit(votes, lengths).predict(votes, lengths, joint=joint)
+            return self.fit(votes, lengths).predict(votes, lengths, joint=joint, output=output)
 
-    def fit_predict_proba(self, votes: Any, lengths: Any = None) -> NDArray[np.float64]:
+    def fit_predict_proba(self, votes: Any, lengths: Any = None, *, output: Output = "numpy") -> Any:
         """Fit the model and return the probabilities of each row: ``fit(votes).predict_proba(votes)``.
 
-        The parameters are those of :meth:`fit`.
+        The parameters are those of :meth:`fit` and :meth:`predict_proba`.
         """
         with self._lock:
-            return self.fit(votes, lengths).predict_proba(votes, lengths)
+            return self.fit(votes, lengths).predict_proba(votes, lengths, output=output)
 
     def log_likelihood(self, votes: Any, lengths: Any = None) -> NDArray[np.float64]:
         """Return log P(votes of a sequence), in nats, shape (sequences,); ``temper`` does not apply.

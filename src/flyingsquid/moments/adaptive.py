@@ -7,7 +7,7 @@ from typing import Any, Self
 import numpy as np
 from numpy.typing import NDArray
 
-from flyingsquid.files.fields import check_fields, integer, list_of
+from flyingsquid.files.state import check_fields, integer, list_of
 from flyingsquid.moments.windows import BlockWindow, Layout, Vector, checked_vector, require
 
 # Upper bound of the probability that a window of votes that never change is cut.

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-import math
+from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -10,12 +10,22 @@ from numpy.typing import NDArray
 from scipy.sparse import csr_array
 
 from flyingsquid.exceptions import GraphError, ModelFileError
-from flyingsquid.files.fields import LABELS, TEXT, check_fields, finite, integer, list_of, optional
-from flyingsquid.files.state import State, decode_labels, encode_labels
+from flyingsquid.files.state import (
+    LABELS,
+    TEXT,
+    State,
+    check_fields,
+    decode_labels,
+    encode_labels,
+    finite,
+    integer,
+    list_of,
+    optional,
+)
 from flyingsquid.graph import DependencyGraph
 from flyingsquid.moments.class_counts import read_csr
 from flyingsquid.moments.counting import CountPlan
-from flyingsquid.moments.pairs import DensePairs, PairCounts, SparsePairs, pair_counts_of
+from flyingsquid.moments.pairs import pair_counts_of
 from flyingsquid.votes import REASONS
 
 if TYPE_CHECKING:
@@ -35,30 +45,13 @@ def to_state(moments: Moments) -> State:
         "classes": encode_labels(moments.classes),
         "names": names,
     }
-    arrays = {"missing": moments.missing}
-    if moments.graph is None:
-        arrays |= pairs_to_arrays(moments._pairs[0], "pairs")
-    else:
-        # One array for all dense tables: their shapes follow from the graph.
+    if moments.graph is not None:
         meta["graph"] = moments.graph.to_dict()
-        dense = [pairs.array for pairs in moments._pairs if isinstance(pairs, DensePairs)]
-        for number, pairs in enumerate(moments._pairs):
-            if isinstance(pairs, SparsePairs):
-                arrays |= pairs_to_arrays(pairs, f"pairs_{number}")
-        for name, tables in (("blocks", dense), ("units", moments._units)):
-            flat = [table.ravel() for table in tables]
-            arrays[name] = np.concatenate(flat) if flat else np.zeros(0, moments.missing.dtype)
+    arrays = {"missing": moments.missing}
+    for number, pairs in enumerate(moments._pairs):
+        arrays |= pairs.to_arrays(f"pairs_{number}")
+    arrays |= {f"unit_{number}": unit for number, unit in enumerate(moments._units)}
     return State(KIND, meta, arrays)
-
-
-def pairs_to_arrays(pairs: PairCounts, name: str) -> dict[str, NDArray[Any]]:
-    """Return counts of pairs as plain arrays."""
-    if isinstance(pairs, SparsePairs):
-        matrix = pairs.matrix
-        return {
-            f"{name}_data": matrix.data, f"{name}_indices": matrix.indices, f"{name}_indptr": matrix.indptr,
-        }  # fmt: skip
-    return {"pair_counts": pairs.to_dense().array}
 
 
 def _are_names(names: Any, n_sources: int) -> bool:
@@ -84,7 +77,7 @@ def fields_of(state: State) -> dict[str, Any]:
         plan = CountPlan.all_pairs(n_sources)
         if state.meta.get("graph") is not None:
             plan = CountPlan.of(graph_from_meta(state.meta["graph"], n_sources))
-        pairs, units = _read_tables(state, plan, n_classes)
+        pairs, units = _read_tables(state.arrays, plan, n_classes)
     except KeyError as error:
         raise ModelFileError(f"The counts in the file are incomplete: {error} is missing.") from error
     tables = [*(_values(part) for part in pairs), *units, missing]
@@ -118,37 +111,25 @@ def graph_from_meta(data: Any, most_sources: int) -> DependencyGraph:
         raise ModelFileError(f"The graph in the file is invalid: {error}") from error
 
 
-def _read_tables(state: State, plan: CountPlan, n_classes: int) -> tuple[list[Any], list[NDArray[Any]]]:
+def _read_tables(
+    arrays: Mapping[str, NDArray[Any]], plan: CountPlan, n_classes: int
+) -> tuple[list[Any], list[NDArray[Any]]]:
     """Return counts of pairs, dense or sparse as in the file, and counts of units."""
-    shapes, at = plan.shapes(n_classes), len(plan.pair_sets)
-
-    def shape_of(n_sources: int) -> tuple[int, int]:
-        return n_sources * n_classes, n_sources * n_classes
-
-    if plan.graph is None:
-        if "pairs_data" in state.arrays:
-            return [read_csr(state.arrays, "pairs", shape_of(plan.n_sources))], []
-        counts = state.arrays["pair_counts"]
-        if counts.shape != shapes[0]:
-            raise ModelFileError("The counts in the file are inconsistent.")
-        return [counts], []
-    dense = [number for number in range(at) if f"pairs_{number}_data" not in state.arrays]
-    tables = iter(cut_tables(state.arrays["blocks"], [shapes[number] for number in dense]))
-    pairs = [
-        next(tables) if number in dense else read_csr(state.arrays, f"pairs_{number}", shape_of(len(sources)))
-        for number, sources in enumerate(plan.pair_sets)
-    ]
-    return pairs, cut_tables(state.arrays["units"], shapes[at:])
+    shapes, n_sets = plan.shapes(n_classes), len(plan.pair_sets)
+    pairs, tables = [], []
+    for number, (sources, shape) in enumerate(zip(plan.pair_sets, shapes, strict=False)):
+        side = len(sources) * n_classes
+        if f"pairs_{number}_data" in arrays:
+            pairs.append(read_csr(arrays, f"pairs_{number}", (side, side)))
+        else:
+            tables.append((arrays[f"pairs_{number}"], shape))
+            pairs.append(tables[-1][0])
+    units = [arrays[f"unit_{number}"] for number in range(len(plan.units))]
+    tables += zip(units, shapes[n_sets:], strict=True)
+    if any(table.shape != shape for table, shape in tables):
+        raise ModelFileError("The counts in the file are inconsistent.")
+    return pairs, units
 
 
 def _values(table: Any) -> NDArray[Any]:
     return np.asarray(table.data if isinstance(table, csr_array) else table)
-
-
-def cut_tables(flat: NDArray[Any], shapes: list[tuple[int, ...]]) -> list[NDArray[Any]]:
-    """Split a flat array into tables of the given shapes."""
-    sizes = [math.prod(shape) for shape in shapes]
-    if flat.shape != (sum(sizes),):
-        raise ModelFileError("The tables in the file do not match its graph.")
-    parts = np.split(flat, np.cumsum(sizes)[:-1]) if sizes else []
-    return [part.reshape(shape) for part, shape in zip(parts, shapes, strict=True)]

@@ -305,7 +305,9 @@ class Moments:
         """Return the same as :meth:`others_votes`, without the cells that are 0."""
         return self._all_pairs.sparse_others_votes()
 
-    def votes_met(self, factors: Array | None = None, shared: Array | None = None) -> tuple[Array, Array]:
+    def votes_of_others(
+        self, factors: Array | None = None, shared: Array | None = None
+    ) -> tuple[Array, Array]:
         """Count other votes on the items of each vote: those that agree, and all; shape (m, K) each.
 
         ``[i, k]`` counts votes on items that source i votes k on. A vote of source j counts as
@@ -313,7 +315,7 @@ class Moments:
         the evidence of source j that source i has, too: the vote counts as
         ``(1 - shared[i, j]) * factors[j]``.
         """
-        return self._all_pairs.votes_met(factors, shared)
+        return self._all_pairs.votes_of_others(factors, shared)
 
     def one_vs_rest(self, k: int) -> Moments:
         """Return counts of two classes: votes for class k are class 1, all other votes are class 0.

@@ -163,7 +163,9 @@ class DensePairs:
         """Return the same without the cells that are 0."""
         return self.to_sparse().sparse_others_votes()
 
-    def votes_met(self, factors: Array | None = None, shared: Array | None = None) -> tuple[Array, Array]:
+    def votes_of_others(
+        self, factors: Array | None = None, shared: Array | None = None
+    ) -> tuple[Array, Array]:
         """Count other votes on the items of each vote: those that agree, and all; shape (m, K) each.
 
         ``[i, k]`` counts votes on items that source i votes k on. A vote of source j counts as
@@ -215,6 +217,10 @@ class DensePairs:
         if sources is not None:
             array = array[:, :, sources[:, None], sources]
         return DensePairs(np.ascontiguousarray(array))
+
+    def to_arrays(self, name: str) -> dict[str, NDArray[Any]]:
+        """Return plain arrays for a file."""
+        return {name: self.array}
 
     def to_dense(self) -> DensePairs:
         return self
@@ -356,7 +362,9 @@ class SparsePairs:
         others.eliminate_zeros()
         return VotesByClass(others)
 
-    def votes_met(self, factors: Array | None = None, shared: Array | None = None) -> tuple[Array, Array]:
+    def votes_of_others(
+        self, factors: Array | None = None, shared: Array | None = None
+    ) -> tuple[Array, Array]:
         m = self.n_sources
         sides, met = np.zeros((2, m, self.n_classes))
         for k, (source, other, vote, times) in enumerate(self._classes()):
@@ -403,6 +411,9 @@ class SparsePairs:
         i = np.arange(self.n_sources) if sources is None else sources
         at = (k[:, None] * self.n_sources + i).ravel()
         return SparsePairs(self.matrix[at][:, at], self.n_classes)
+
+    def to_arrays(self, name: str) -> dict[str, NDArray[Any]]:
+        return {f"{name}_{part}": getattr(self.matrix, part) for part in ("data", "indices", "indptr")}
 
     def to_dense(self) -> DensePairs:
         k, m = self.n_classes, self.n_sources

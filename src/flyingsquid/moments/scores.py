@@ -10,8 +10,7 @@ from numpy.typing import NDArray
 
 from flyingsquid._values import format_count
 from flyingsquid.exceptions import IncompatibleError, ModelFileError
-from flyingsquid.files.fields import check_fields, integer
-from flyingsquid.files.state import State
+from flyingsquid.files.state import State, check_fields, integer
 
 Array = NDArray[np.float64]
 KIND = "ScoreMoments"

@@ -12,8 +12,7 @@ from scipy.sparse import csr_array, vstack
 
 from flyingsquid._values import format_count, format_list
 from flyingsquid.exceptions import IncompatibleError, ModelFileError, VotesError
-from flyingsquid.files.fields import OBJECT, check_fields, finite
-from flyingsquid.files.state import State, write_state
+from flyingsquid.files.state import OBJECT, State, check_fields, finite, write_state
 from flyingsquid.moments import files
 from flyingsquid.moments.counting import check_sequence_size, slices_by_cost
 from flyingsquid.moments.moments import Moments

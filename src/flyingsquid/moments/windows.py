@@ -55,8 +55,8 @@ class Layout:
         largest = self.plan.largest_set
         if (largest * self.n_classes) ** 2 > _MOST_NUMBERS:
             raise OptionError(
-                f"Windows support at most {_MOST_NUMBERS:,} counts of pairs; {largest:,} sources and "
-                f"{self.n_classes:,} classes have more. Declare fewer classes, or drop rare sources."
+                f"Windows and losses support at most {_MOST_NUMBERS:,} counts of pairs; {largest:,} sources "
+                f"and {self.n_classes:,} classes have more. Declare fewer classes, or drop rare sources."
             )
         shapes = [*self.plan.shapes(self.n_classes), (self.n_sources, len(REASONS) - 1)]
         object.__setattr__(self, "shapes", shapes)

@@ -106,8 +106,9 @@ def _scores(study: Study, found: Comparison) -> str:
     caption = (
         f"How to read it: accuracy on {format_count(found.n_gold, 'item')} with gold labels, with 95% "
         "intervals."
-        f"{escape_text(single)} F1: {found.model.f1:.3f} of the model, {found.majority.f1:.3f} of majority "
-        f"vote; log loss: {found.model.log_loss:.3f} and {found.majority.log_loss:.3f} (lower is better)."
+        f"{escape_text(f'{single} {found.f1_name}')}: {found.model.f1:.3f} of the model, "
+        f"{found.majority.f1:.3f} of majority vote; log loss: {found.model.log_loss:.3f} and "
+        f"{found.majority.log_loss:.3f} (lower is better)."
     )
     return chart_figure(chart, caption)
 
@@ -283,7 +284,8 @@ def _list(study: Study, model: Any, items: tuple[ContestedItem, ...], heading: s
 def _entry(study: Study, model: Any, item: ContestedItem, record: Any) -> str:
     """Return one item: a line that opens to show its text and the contributions."""
     ids = study.all_votes.items
-    name = f"item {item.item:,}" if ids is None else shorten(ids[item.item], 40)
+    identity = None if ids is None else str(ids[item.item])
+    name = f"item {item.item:,}" if identity is None else shorten(identity, 40)
     probability = item.probabilities[study.votes.classes.index(item.label)]
     verdict = f"<bdi>{escape_name(as_scalar(item.label), 24)}</bdi> · {probability:.2f}"
     if item.gold is not None and item.gold != item.label:
@@ -294,7 +296,7 @@ def _entry(study: Study, model: Any, item: ContestedItem, record: Any) -> str:
     votes = _count_votes(study, item)
     return (
         f'<details class="item"><summary><span class="id"><bdi>{escape_name(name, 40)}</bdi></span>'
-        f'<span class="gist"><bdi>{votes if record is None else _preview(record)}</bdi></span>'
+        f'<span class="gist"><bdi>{votes if record is None else _preview(record, identity)}</bdi></span>'
         f'<span class="p">{verdict}</span></summary>'
         f'<div class="inside">{_details(study, model, item, record, votes)}</div></details>'
     )
@@ -325,10 +327,13 @@ def _count_votes(study: Study, item: ContestedItem) -> str:
     return text + (" and others" if len(cast) > 6 else "")
 
 
-def _preview(record: Any) -> str:
-    """Return the beginning of a record on one line as HTML; for a mapping, of its longest string."""
+def _preview(record: Any, identity: str | None) -> str:
+    """Return the beginning of a record on one line as HTML; for a mapping, of its longest string.
+
+    The ``identity`` of the item is shown next to it, and is not repeated.
+    """
     if isinstance(record, Mapping):
-        strings = [value for value in record.values() if isinstance(value, str)]
+        strings = [value for value in record.values() if isinstance(value, str) and value != identity]
         fields = ", ".join(f"{key}: {value}" for key, value in list(record.items())[:4])
         record = max(strings, key=len) if strings else fields
     text = str(record)

@@ -383,7 +383,8 @@ class ClosedFormAssessment(Assessment):
     options: Options
 
     @cached_property
-    def _errors(self) -> Array:
+    def computed(self) -> Assessment:
+        """The standard errors."""
         moments = self.moments
         errors = [
             accuracy_errors(
@@ -396,7 +397,7 @@ class ClosedFormAssessment(Assessment):
             )
             for number, task in enumerate(self.tasks.tasks)
         ]
-        return np.asarray(self.tasks.gather(errors))
+        return Assessment(np.asarray(self.tasks.gather(errors)))
 
     @cached_property
     def _test(self) -> FitTest | None:
@@ -413,9 +414,6 @@ class ClosedFormAssessment(Assessment):
         if np.isfinite(errors).any() and self._test is not None and self._test.p_value < CLEARLY_DEPENDENT:
             errors[:] = np.nan
         return intervals_around(balance, errors)
-
-    def sampling_errors(self) -> Array:
-        return self._errors
 
     def diagnose(self, fit: Fit, moments: Moments) -> Diagnostics:
         names, found = moments.source_names, self.tasks

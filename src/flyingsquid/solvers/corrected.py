@@ -13,13 +13,13 @@ from flyingsquid.estimation.factors import Factors, direction_by_gold, fit_facto
 from flyingsquid.estimation.gold_regression import FEWEST_LABELS, GoldEffect, fit_correction
 from flyingsquid.estimation.mixture import gain_over_majority
 from flyingsquid.estimation.shares import NORMAL_95, looks_random
-from flyingsquid.estimation.source_estimates import SourceErrors, estimate_by_gold
-from flyingsquid.estimation.tied_em import rows_of
+from flyingsquid.estimation.source_estimates import SourceErrors, SourceEstimates, estimate_by_gold
+from flyingsquid.estimation.table_em import rows_of
 from flyingsquid.fits.base import Array
 from flyingsquid.fits.corrected import CorrectedFit
 from flyingsquid.fits.weighted import WeightedFit
 from flyingsquid.inference.correction import log_probabilities
-from flyingsquid.inference.weighted import Mixture, TableTerm, hot_posterior
+from flyingsquid.inference.weighted import Mixture, TableTerm, one_hot_posterior
 from flyingsquid.solvers.base import FitData
 from flyingsquid.solvers.weighted import (
     CONSISTENT_FOLLOWED,
@@ -52,13 +52,13 @@ def solve_corrected(data: FitData, name: str, plain: WeightedFit | None = None) 
         unused = f"{are} too few to be used; at least {FEWEST_LABELS} are needed."
         return replace(plain, concerns=(*plain.concerns, unused))
     truth, codes = items.labels[:, 0], items.votes.codes
-    cast = OneHot.of(codes, data.n_classes)
+    one_hot = OneHot.of(codes, data.n_classes)
     own = plain.posterior(codes)[:, 0]
     if plain.has_several_explanations:
         plain, own = choose_by_gold(plain, data, own)
-    by_gold = fit_correction(own, cast, truth, items.weights)
+    by_gold = fit_correction(own, one_hot, truth, items.weights)
     rows = None if votes is None else rows_of(votes, data.weights, data.counted)
-    before = None if rows is None else hot_posterior(rows.cast, plain.mixture)
+    before = None if rows is None else one_hot_posterior(rows.one_hot, plain.mixture)
     if rows is not None and before is not None and not _is_representative(own, before, rows.counts):
         by_gold = replace(by_gold, effect=replace(by_gold.effect, is_representative=False))
     doubts = _gold_classes_concern(truth, data)
@@ -72,9 +72,9 @@ def solve_corrected(data: FitData, name: str, plain: WeightedFit | None = None) 
     )
     if rows is None or before is None:
         return corrected  # the sources are those of the label-free fit
-    labels = by_gold.correction.apply(before, rows.cast)
+    labels = by_gold.correction.apply(before, rows.one_hot)
     sources, errors = estimate_by_gold(data.moments, rows, labels, data.given_balance)
-    errors = _no_wider(errors, sources.accuracies, plain)
+    errors = _no_wider(errors, sources, plain)
     assessment = assessment_of(errors, gain_over_majority(labels, [before], rows, is_tested=plain.is_tested))
     voted = rows.voted > 0
     rare = _rarely_labeled_concern(labels[voted], rows.counts[voted], truth, data)
@@ -88,13 +88,23 @@ def solve_corrected(data: FitData, name: str, plain: WeightedFit | None = None) 
     )
 
 
-def _no_wider(errors: SourceErrors, accuracies: Array, plain: WeightedFit) -> SourceErrors:
-    """Limit the reach of intervals to that without gold labels, plus how far these moved the accuracies."""
+def _no_wider(errors: SourceErrors, sources: SourceEstimates, plain: WeightedFit) -> SourceErrors:
+    """Limit intervals to the width without gold labels, plus how far these moved the estimates.
+
+    So the limits contain the interval without gold labels.
+    """
+    if errors.balance is not None:
+        limits = plain.assessment.balance_intervals(plain.class_balance)[0]
+        moved = sources.balance - plain.class_balance[0]
+        limits = limits + np.stack([moved - np.abs(moved), moved + np.abs(moved)], axis=1)
+        low, high = np.fmax(errors.balance[:, 0], limits[:, 0]), np.fmin(errors.balance[:, 1], limits[:, 1])
+        errors = replace(errors, balance=np.stack([low, high], axis=1))
     reach, sampling = plain.assessment.accuracy_reach(), NORMAL_95 * errors.accuracies[:, None]
     if reach is None or errors.reach is None:
         return errors
-    before = np.hypot(NORMAL_95 * plain.assessment.standard_errors(len(accuracies))[:, None], reach)
-    total = np.fmin(np.hypot(sampling, errors.reach), before + np.abs(accuracies - plain.accuracies)[:, None])
+    before = np.hypot(NORMAL_95 * plain.assessment.standard_errors(len(sampling))[:, None], reach)
+    moved = np.abs(sources.accuracies - plain.accuracies)[:, None]
+    total = np.fmin(np.hypot(sampling, errors.reach), before + moved)
     limited = np.sqrt(np.maximum(total**2 - sampling**2, 0.0))
     return replace(errors, reach=np.where(np.isnan(limited), errors.reach, limited))
 

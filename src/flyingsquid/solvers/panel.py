@@ -28,7 +28,7 @@ from flyingsquid.estimation.replicates import (
     support_of_accuracies,
 )
 from flyingsquid.estimation.source_estimates import RowLabels
-from flyingsquid.estimation.tied_em import Tables, rows_of
+from flyingsquid.estimation.table_em import Tables, rows_of
 from flyingsquid.exceptions import OptionError
 from flyingsquid.fits.base import Array, Fit
 from flyingsquid.fits.weighted import WeightedFit

@@ -213,9 +213,9 @@ class RefitAssessment(Assessment):
     options: dict[str, Any]
 
     @cached_property
-    def _errors(self) -> Array:
+    def computed(self) -> Assessment:
+        """The results, without the votes."""
         found, over, moments = self.found, self.over, self.moments
-        unknown = np.full(moments.n_sources, np.nan)
         # A learned balance is learned again; others are kept.
         balance = None if found.learned_balance else found.balance
 
@@ -227,15 +227,12 @@ class RefitAssessment(Assessment):
         try:
             errors = group_errors(refit, over.votes.n_items)
         except NotIdentifiableError:  # fewer items may not determine what all items barely determine
-            return unknown
-        cast = np.asarray(moments.vote_counts).sum(axis=1)
-        return np.where(cast > 1, errors, np.nan)
-
-    def sampling_errors(self) -> Array:
-        return self._errors
+            return Assessment()
+        n_votes = np.asarray(moments.vote_counts).sum(axis=1)
+        return Assessment(np.where(n_votes > 1, errors, np.nan))
 
     def __reduce__(self) -> tuple[Any, ...]:
-        return copy, (Assessment(self._errors, widening=self.widening),)
+        return copy, (self.computed.widened(self.widening),)
 
 
 # ---------------------------------------------------------------------- dependency graphs

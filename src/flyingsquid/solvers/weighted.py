@@ -19,9 +19,9 @@ from flyingsquid.estimation.mixture import (
     fit_weights,
 )
 from flyingsquid.estimation.source_estimates import SourceErrors
-from flyingsquid.estimation.tied_em import rows_of
+from flyingsquid.estimation.table_em import rows_of
 from flyingsquid.exceptions import NotIdentifiableError
-from flyingsquid.fits.base import Array, Assessment, Fit
+from flyingsquid.fits.base import Assessment, Fit
 from flyingsquid.fits.summary import silent_sources_concern
 from flyingsquid.fits.weighted import WeightedFit
 from flyingsquid.moments import Moments
@@ -105,7 +105,7 @@ def weighted_fit(
             )
         concerns = (every, *concerns)
     assessment = MixtureAssessment(found=found)
-    n_votes = 0 if found.rows is None else found.rows.cast.n_votes.sum()
+    n_votes = 0 if found.rows is None else found.rows.one_hot.n_votes.sum()
     return WeightedFit(
         classes=moments.classes,
         source_names=moments.source_names,
@@ -164,18 +164,6 @@ class MixtureAssessment(Assessment):
     def computed(self) -> Assessment:
         """The results, without the votes."""
         return assessment_of(self.found.errors, self.found.gain)
-
-    def sampling_errors(self) -> Array | None:
-        return self.computed.errors
-
-    def accuracy_reach(self) -> Array | None:
-        return self.computed.reach
-
-    def balance_intervals(self, balance: Array) -> Array:
-        return self.computed.balance_intervals(balance)
-
-    def gain_over_majority(self) -> Gain | None:
-        return self.computed.gain
 
     def __reduce__(self) -> tuple[Any, ...]:
         return copy, (self.computed.widened(self.widening),)

@@ -20,9 +20,8 @@ from numpy.typing import NDArray
 from flyingsquid._values import format_list, format_value, is_null, option_error
 from flyingsquid._warnings import capture_source_warnings
 from flyingsquid.exceptions import FlyingSquidError, OptionError, VoteFileError
-from flyingsquid.files.inputs import detect_format, located, open_input
-from flyingsquid.files.tables import DelimitedTable
-from flyingsquid.files.vote_files import iterate_records, read_records
+from flyingsquid.files.inputs import located, open_input
+from flyingsquid.files.vote_files import read_columns, read_records
 from flyingsquid.models import LabelModel
 from flyingsquid.studio.rules import OPERATORS, PATTERN_KINDS, match_key, read_source
 from flyingsquid.studio.worker import FUNCTION_SECONDS, Job, Worker
@@ -138,7 +137,8 @@ def read_items(
     """
     source = open_input(path)
     with located(source.shown):
-        columns = _read_columns(source)
+        is_text = source.shown.lower().endswith(".txt")
+        columns = {"text": read_records(source.path)} if is_text else read_columns(source)
         if not columns or not len(next(iter(columns.values()))):
             raise VoteFileError("The file contains no items.")
     for option, name in (("text", text), ("id", id)):
@@ -152,23 +152,6 @@ def read_items(
     if text is None:
         text = _find_text(columns, kinds, id)
     return Items(os.path.basename(source.shown), columns, kinds, text, id, _unit_rows(features, columns))
-
-
-def _read_columns(source: Any) -> dict[str, list[Any]]:
-    if source.shown.lower().endswith(".txt"):
-        return {"text": read_records(source.path)}
-    found = detect_format(source)
-    if found in ("csv", "tsv"):
-        columns: dict[str, list[Any]] = {}
-        for block in DelimitedTable(source, found, header=True).row_blocks():
-            for name, values in block.columns.items():
-                columns.setdefault(name, []).extend(values)
-        return columns
-    records = list(iterate_records(source))
-    names: dict[str, None] = {}
-    for record in records:
-        names |= dict.fromkeys(record)
-    return {str(name): [record.get(name) for record in records] for name in names}
 
 
 def _kind_of(values: list[Any]) -> Kind:

@@ -8,7 +8,7 @@ import importlib.util
 import json
 import socket
 import tempfile
-from collections.abc import AsyncIterator, Awaitable, Callable
+from collections.abc import AsyncIterator, Callable
 from importlib import resources
 from pathlib import Path
 from typing import Any
@@ -292,22 +292,11 @@ def _error(status: int, message: str, field: str | None = None) -> JSONResponse:
     return JSONResponse({"error": {"message": message, "field": field}}, status)
 
 
-def _answering_errors(
-    handle: Callable[[Request], Awaitable[Response]],
-) -> Callable[[Request], Awaitable[Response]]:
-    """Turn errors about the request into 4xx responses."""
-
-    async def answer(request: Request) -> Response:
-        try:
-            return await handle(request)
-        except OptionError as error:
-            return _error(422, str(error), error.parameter)
-        except FlyingSquidError as error:
-            return _error(422, str(error))
-        except _TooLargeError:
-            return _error(413, _TOO_LARGE)
-
-    return answer
+def _answer_error(_request: Request, error: Exception) -> Response:
+    """Return the response to an error about the request."""
+    if isinstance(error, _TooLargeError):
+        return _error(413, _TOO_LARGE)
+    return _error(422, str(error), getattr(error, "parameter", None))
 
 
 async def _body(request: Request) -> dict[str, Any]:
@@ -418,25 +407,23 @@ def create_app(workspace: Workspace, broadcast: Broadcast, *, token: str, port: 
     """Return the ASGI application of a workspace, whose events go to ``broadcast``."""
     handlers = _Handlers(workspace, broadcast, resources.files("flyingsquid.studio") / "static")
 
-    def route(path: str, handle: Callable[[Request], Awaitable[Response]], method: str = "GET") -> Route:
-        return Route(path, _answering_errors(handle), methods=[method])
-
     routes = [
-        route("/", handlers.page),
-        route("/static/{name}", handlers.file),
-        route("/api/state", handlers.state),
-        route("/api/actions", handlers.actions, "POST"),
-        route("/api/undo", handlers.undo, "POST"),
-        route("/api/redo", handlers.redo, "POST"),
-        route("/api/preview", handlers.preview, "POST"),
-        route("/api/items", handlers.items),
-        route("/api/items/{item:int}", handlers.item),
-        route("/api/suggestions", handlers.suggestions),
-        route("/api/next", handlers.next_items),
-        route("/api/events", handlers.events),
-        route("/api/export/{name}", handlers.export),
+        Route("/", handlers.page),
+        Route("/static/{name}", handlers.file),
+        Route("/api/state", handlers.state),
+        Route("/api/actions", handlers.actions, methods=["POST"]),
+        Route("/api/undo", handlers.undo, methods=["POST"]),
+        Route("/api/redo", handlers.redo, methods=["POST"]),
+        Route("/api/preview", handlers.preview, methods=["POST"]),
+        Route("/api/items", handlers.items),
+        Route("/api/items/{item:int}", handlers.item),
+        Route("/api/suggestions", handlers.suggestions),
+        Route("/api/next", handlers.next_items),
+        Route("/api/events", handlers.events),
+        Route("/api/export/{name}", handlers.export),
     ]
-    return Guard(Starlette(routes=routes), token=token, port=port)
+    errors = dict.fromkeys((FlyingSquidError, _TooLargeError), _answer_error)
+    return Guard(Starlette(routes=routes, exception_handlers=errors), token=token, port=port)
 
 
 def bind(port: int | None) -> socket.socket:

@@ -4,39 +4,35 @@ from __future__ import annotations
 
 import warnings
 from collections.abc import Mapping
+from dataclasses import dataclass
 from typing import Any, Literal, TypeAlias
 
 import numpy as np
 import torch
 from numpy.typing import ArrayLike, NDArray
-from torch import Tensor, nn
+from torch import Tensor, distributed, nn
 from torch.nn import functional
 
-from flyingsquid._values import format_count, option_error, read_integer
+from flyingsquid._values import format_count, is_one_of, option_error, read_integer
+from flyingsquid._warnings import capture_source_warnings
+from flyingsquid.estimation.balance import resolve_task_balance
 from flyingsquid.exceptions import (
     GraphError,
     IncompatibleError,
+    NotIdentifiableError,
     OptionError,
     SourceWarning,
     VotesError,
 )
 from flyingsquid.graph import DependencyGraph
 from flyingsquid.graph.junction import components
+from flyingsquid.models import LabelModel
 from flyingsquid.models.label_model import Method
+from flyingsquid.models.validation import check_options
 from flyingsquid.moments import Moments
 from flyingsquid.moments.counting import CountPlan
-from flyingsquid.moments.pairs import are_pairs_sparse
-from flyingsquid.torch.tensors import (
-    LossSolver,
-    Solved,
-    count_shapes,
-    count_votes,
-    float_dtype,
-    gather_over_processes,
-    moments_of_counts,
-    sum_over_processes,
-    vote_shares,
-)
+from flyingsquid.moments.windows import Layout
+from flyingsquid.votes import Votes
 
 Reduction: TypeAlias = Literal["mean", "sum", "none"]
 REDUCTIONS = ("mean", "sum", "none")
@@ -198,7 +194,7 @@ class LabelModelLoss(nn.Module):
     Notes
     -----
     A batch of b items costs one copy of the votes to the host and, there, counting, O(b K² m²), one fit,
-    about 1.5 ms for 10 sources and two classes, and the labels, O(b K² m). Counts are int64 buffers on the
+    about 1.5 ms for 10 sources and two classes, and the labels, O(b K² m). Counts are an int64 buffer on the
     device of the module, so ``state_dict`` contains the complete state.
 
     Examples
@@ -242,8 +238,7 @@ class LabelModelLoss(nn.Module):
         self.drop_uncovered = drop_uncovered
         self.process_group = process_group
         self.soft_cross_entropy = SoftCrossEntropy(weight, reduction=reduction)
-        self._plan = CountPlan.of(self.graph)
-        _require_dense_counts(self._plan, self.n_classes)
+        self._layout = Layout(CountPlan.of(self.graph), tuple(range(self.n_classes)))
         self._solver = LossSolver(self.n_classes, self.graph, class_balance, method, signs, temper)
         self._prior = self._solver.prior()
         self._solver.check()
@@ -251,7 +246,11 @@ class LabelModelLoss(nn.Module):
         self._connected = _connected_sources(self.graph)
         self._solved: tuple[NDArray[np.int64], Solved] | None = None
         self._has_warned = False
-        self._count_names = self._register_counts()
+        self.register_buffer("counts", torch.zeros(self._layout.size, dtype=torch.int64))
+        if self.window is not None:
+            dtype = torch.int8 if self.n_classes < 128 else torch.int32
+            self.register_buffer("recent", torch.full((self.window, self.n_sources), -1, dtype=dtype))
+            self.register_buffer("next_row", torch.zeros(1, dtype=torch.int64))
 
     def forward(self, logits: Tensor, votes: Tensor, item_weight: Tensor | None = None) -> Tensor:
         """Count the batch (in training mode), label it, and return the loss.
@@ -294,7 +293,7 @@ class LabelModelLoss(nn.Module):
     @property
     def moments(self) -> Moments:
         """The counts, equal to ``Moments.of`` of the same votes."""
-        return moments_of_counts(self._counts_on_host(), self._plan, self.n_classes)
+        return self._layout.moments(self.counts.cpu().numpy().astype(np.float64), exact=True)
 
     @property
     def label_model(self) -> Any:
@@ -307,8 +306,7 @@ class LabelModelLoss(nn.Module):
 
     def reset(self) -> None:
         """Remove all votes from the counts."""
-        for name in self._count_names:
-            getattr(self, name).zero_()
+        self.counts.zero_()
         if self.window is not None:
             self.recent.fill_(-1)
             self.next_row.zero_()
@@ -320,45 +318,30 @@ class LabelModelLoss(nn.Module):
 
     # ------------------------------------------------------------------ counts
 
-    def _register_counts(self) -> tuple[str, ...]:
-        """Register one int64 buffer per table, so that ``load_state_dict`` checks the shapes."""
-        n_sets = len(self._plan.pair_sets)
-        names = ["n_items", *(f"pairs_{i}" for i in range(n_sets))]
-        names += [f"unit_{i}" for i in range(len(self._plan.units))]
-        shapes = count_shapes(self._plan, self.n_classes)
-        for name, shape in zip(names, shapes, strict=True):
-            self.register_buffer(name, torch.zeros(shape, dtype=torch.int64))
-        if self.window is not None:
-            dtype = torch.int8 if self.n_classes < 128 else torch.int32
-            self.register_buffer("recent", torch.full((self.window, self.n_sources), -1, dtype=dtype))
-            self.register_buffer("next_row", torch.zeros(1, dtype=torch.int64))
-        return tuple(names)
+    def _count(self, votes: Tensor) -> Tensor:
+        """Return the counts of votes of shape (b, m) in the order of the buffer."""
+        found = self._layout.count(votes.cpu().numpy().astype(self._layout.dtype))
+        return torch.as_tensor(found.astype(np.int64), device=votes.device)
 
     def _update(self, votes: Tensor) -> None:
         if self.window is None:
-            change = sum_over_processes(count_votes(votes, self._plan, self.n_classes), self.process_group)
+            change = self._count(votes)
+            if _n_processes(self.process_group) > 1:
+                distributed.all_reduce(change, op=distributed.ReduceOp.SUM, group=self.process_group)
         else:
-            change = self._roll(
-                gather_over_processes(votes.to(self.recent.dtype), self.process_group), self.window
-            )
-        tables = [getattr(self, name) for name in self._count_names]
-        for table, part in zip(tables, change.split([t.numel() for t in tables]), strict=True):
-            table.add_(part.reshape(table.shape))
+            rows = gather_over_processes(votes.to(self.recent.dtype), self.process_group)
+            change = self._roll(rows, self.window)
+        self.counts.add_(change)
 
     def _roll(self, rows: Tensor, window: int) -> Tensor:
         """Put rows into the window and return the change of the counts."""
         rows = rows[-window:]
         at = (int(self.next_row) + torch.arange(len(rows), device=rows.device)) % window
-        leaving = self.recent[at[at < int(self.n_items)]]  # rows fill the window from 0 on
-        change = count_votes(rows, self._plan, self.n_classes)
-        change -= count_votes(leaving, self._plan, self.n_classes)
+        leaving = self.recent[at[at < int(self.counts[0])]]  # rows fill the window from 0 on
+        change = self._count(rows) - self._count(leaving)
         self.recent[at] = rows
         self.next_row.add_(len(rows)).remainder_(window)
         return change
-
-    def _counts_on_host(self) -> NDArray[np.int64]:
-        tables = [getattr(self, name).reshape(-1) for name in self._count_names]
-        return np.asarray(torch.cat(tables).cpu().numpy())
 
     # ------------------------------------------------------------------ labels
 
@@ -384,13 +367,13 @@ class LabelModelLoss(nn.Module):
 
     def _solve(self) -> Solved:
         """Return the fit of the counts, which is cached until the counts change."""
-        counts = self._counts_on_host()
+        counts = self.counts.cpu().numpy()
         if self._solved is None or not np.array_equal(self._solved[0], counts):
             enough = self.warm_up if self.window is None else min(self.warm_up, self.window)
             if counts[0] < max(1, enough):
                 solved = Solved()
             else:
-                solved = self._solver.solve(moments_of_counts(counts, self._plan, self.n_classes))
+                solved = self._solver.solve(self.moments)
                 self._warn_once(solved, int(counts[0]))
             self._solved = counts.copy(), solved
         return self._solved[1]
@@ -441,14 +424,6 @@ def _read_graph(graph: Any, n_sources: int) -> DependencyGraph:
     return graph
 
 
-def _require_dense_counts(plan: CountPlan, n_classes: int) -> None:
-    if are_pairs_sparse(plan.largest_set, n_classes):
-        raise OptionError(
-            f"Counts of {plan.largest_set:,} sources x {n_classes:,} classes are sparse, and a loss supports "
-            "only dense counts. Label with LabelModel and train with SoftCrossEntropy."
-        )
-
-
 def _connected_sources(graph: DependencyGraph) -> list[list[int]]:
     """Return for each task the sources on it and on all tasks that it is connected to."""
     part = components(graph.task_edges, graph.n_tasks)
@@ -460,3 +435,147 @@ def _product(covered: Tensor, item_weight: Tensor) -> Tensor:
     """Return weights of items, with 0 for items without votes."""
     wide = item_weight.to(covered.dtype)
     return covered * wide.reshape(*wide.shape, *([1] * (covered.ndim - wide.ndim)))
+
+
+def vote_shares(votes: Tensor, tasks: tuple[tuple[int, ...], ...], prior: Tensor) -> Tensor:
+    """Return vote shares, shape (b, D, K), with one vote added per task that is split by the prior.
+
+    ``prior`` has shape (D, K). Without votes, the result is the prior. With a uniform prior of two classes,
+    one vote gives 3 to 1.
+    """
+    classes = torch.arange(prior.shape[1], device=votes.device)
+    shares = []
+    for task, sources in enumerate(tasks):
+        cast = (votes[:, list(sources), None] == classes).sum(dim=1).to(prior.dtype) + prior[task]
+        shares.append(cast / cast.sum(dim=1, keepdim=True))
+    return torch.stack(shares, dim=1)
+
+
+def float_dtype(device: torch.device) -> torch.dtype:
+    """Return the widest floating-point type of a device."""
+    return torch.float32 if device.type == "mps" else torch.float64
+
+
+def gather_over_processes(rows: Tensor, group: Any) -> Tensor:
+    """Return the rows of all processes in the order of ranks, shape (sum of b, m); b may differ."""
+    world = _n_processes(group)
+    if world == 1:
+        return rows
+    size = torch.tensor([len(rows)], device=rows.device)
+    sizes = [torch.empty_like(size) for _ in range(world)]
+    distributed.all_gather(sizes, size, group=group)
+    largest = int(torch.cat(sizes).max())
+    # all_gather needs tensors of one size.
+    padded = torch.full((largest, rows.shape[1]), -1, dtype=rows.dtype, device=rows.device)
+    padded[: len(rows)] = rows
+    parts = [torch.empty_like(padded) for _ in range(world)]
+    distributed.all_gather(parts, padded, group=group)
+    return torch.cat([part[: int(n)] for part, n in zip(parts, sizes, strict=True)])
+
+
+def _n_processes(group: Any) -> int:
+    """Return the number of processes; 1 if ``torch.distributed`` is not in use."""
+    if not (distributed.is_available() and distributed.is_initialized()):
+        return 1
+    return int(distributed.get_world_size(group))
+
+
+# ---------------------------------------------------------------------- the label model behind a loss
+
+
+# Items of random votes on which options are checked.
+_TRIAL_ROWS = 60
+
+
+@dataclass(frozen=True, slots=True)
+class Solved:
+    """Label models fitted to counts.
+
+    Attributes
+    ----------
+    models : tuple of LabelModel
+        One, or one per task if tasks of more than two classes are fitted separately; empty if the counts do
+        not determine the sources.
+    sources : tuple of lists of int
+        The columns of votes that each model labels.
+    reason : str
+        Reason why the counts do not determine the sources.
+    """
+
+    models: tuple[LabelModel, ...] = ()
+    sources: tuple[list[int], ...] = ()
+    reason: str = ""
+
+    def posterior(self, codes: NDArray[Any]) -> NDArray[np.float64]:
+        """Return P(Y_d = k | votes), shape (b, D, K), for codes of shape (b, m)."""
+        parts = zip(self.models, self.sources, strict=True)
+        return np.concatenate([model.fit_.posterior(codes[:, at]) for model, at in parts], axis=1)
+
+
+@dataclass(frozen=True, slots=True)
+class LossSolver:
+    """Options of the label model behind a loss.
+
+    Attributes
+    ----------
+    n_classes : int
+    graph : DependencyGraph
+        Graph of all sources; trivial for one task of independent sources.
+    class_balance : as in ``LabelModel``, without "estimate"
+    method : str or Solver
+    signs, temper : as in ``LabelModel``
+    """
+
+    n_classes: int
+    graph: DependencyGraph
+    class_balance: Any
+    method: Any
+    signs: Any
+    temper: Any
+
+    def check(self) -> None:
+        """Raise the errors of invalid options now instead of in the middle of an epoch."""
+        if is_one_of(self.class_balance, ("estimate",)):
+            raise OptionError(
+                'class_balance="estimate" needs triples of votes, and a loss keeps counts of pairs. Pass '
+                "`class_balance_` of a LabelModel that was fitted to all votes."
+            )
+        joined = self.graph.task_edges or self.graph.source_edges
+        if self.n_classes > 2 and joined:
+            raise GraphError(
+                f"A graph with edges and {self.n_classes} classes needs the votes themselves, and a loss "
+                "keeps counts of pairs. Remove the edges, or label with LabelModel(graph).fit(votes) and "
+                "train with SoftCrossEntropy."
+            )
+        is_separate = self.graph.is_trivial or (self.n_classes > 2 and self.graph.n_tasks > 1)
+        check_options(self.method, None if is_separate else self.graph, self.temper)
+        rng = np.random.default_rng(0)
+        codes = rng.integers(-1, self.n_classes, (_TRIAL_ROWS, self.graph.n_sources))
+        trial = Votes.from_classes(codes, classes=tuple(range(self.n_classes)))
+        self.solve(Moments.of(trial, self.graph))
+
+    def prior(self) -> NDArray[np.float64]:
+        """Return P(Y = k) of each task, uniform if it was not given, shape (D, K)."""
+        given = resolve_task_balance(self.class_balance, tuple(range(self.n_classes)), self.graph.n_tasks)
+        uniform = np.full(self.n_classes, 1 / self.n_classes)
+        return np.stack([each if isinstance(each, np.ndarray) else uniform for each in given.tasks])
+
+    def solve(self, moments: Moments) -> Solved:
+        """Fit the counts, if they suffice; unconnected tasks of more than two classes one by one."""
+        sources: tuple[list[int], ...] = (list(range(self.graph.n_sources)),)
+        parts, balances = [moments], [self.class_balance]
+        if self.n_classes > 2 and self.graph.n_tasks > 1:
+            sources = tuple(list(self.graph.sources_of(task)) for task in range(self.graph.n_tasks))
+            parts = [moments.select(each) for each in sources]
+            balances = list(resolve_task_balance(self.class_balance, moments.classes, len(parts)).tasks)
+        try:
+            with capture_source_warnings():
+                models = [self._fit(part, balance) for part, balance in zip(parts, balances, strict=True)]
+        except NotIdentifiableError as error:
+            return Solved(reason=str(error))
+        return Solved(tuple(models), sources)
+
+    def _fit(self, moments: Moments, class_balance: Any) -> LabelModel:
+        temper = None if moments.graph is None else self.temper
+        options: dict[str, Any] = {"method": self.method, "signs": self.signs, "temper": temper}
+        return LabelModel(moments.graph, class_balance=class_balance, **options).fit_moments(moments)

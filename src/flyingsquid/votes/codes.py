@@ -278,6 +278,24 @@ def spread_by_class(weights: NDArray[np.float64]) -> NDArray[np.float64]:
     return spread.reshape(n_classes * m, n_classes)
 
 
+def sparse_width(codes: csr_array) -> int:
+    """Return the number of cells of a dense row that take as much memory as a row of one-hot votes.
+
+    A vote takes about as much as 16 cells. If chunks of a crowd had as few rows as chunks of dense codes,
+    400,000 items of 2,000 sources would take 3.5 times as long to label.
+    """
+    n, m = codes.shape
+    return max(1, min(m, 16 * codes.nnz // max(n, 1)))
+
+
+def share_of_odds(odds: Array, counts: Array) -> Array:
+    """Return ``counts``/(1 + exp(``odds``)), shape (n,), in place; several times as fast as SciPy's expit."""
+    np.minimum(odds, _LARGEST_ODDS, out=odds)  # their exponential is finite
+    np.exp(odds, out=odds)
+    odds += 1
+    return np.divide(counts, odds, out=odds)
+
+
 class Entries(NamedTuple):
     """One entry per vote: ``source[t]`` votes for class ``vote[t]`` on ``item[t]``."""
 
@@ -353,7 +371,8 @@ class OneHot:
         """Yield slices of items and their votes, few at a time if that is faster."""
         n, m = codes.shape
         is_dense = _FEW_CELLS < n * n_classes * m <= _CELLS_PER_VOTE * n_votes_in(codes)
-        step = _CACHED_CELLS // (n_classes * m) if is_dense else 2 * _CHUNK_CELLS // max(m, n_classes)
+        width = sparse_width(codes) if isinstance(codes, csr_array) else m
+        step = _CACHED_CELLS // (n_classes * m) if is_dense else 2 * _CHUNK_CELLS // max(width, n_classes)
         for start in range(0, n, max(1, step)):
             items = slice(start, start + max(1, step))
             yield items, cls.of(codes[items], n_classes, repeated=is_dense)
@@ -380,7 +399,10 @@ class OneHot:
     def n_votes(self) -> NDArray[Any]:
         """Number of votes on each item, shape (n,)."""
         cells = self._cells
-        return np.diff(cells.indptr) if isinstance(cells, csr_array) else np.count_nonzero(cells, axis=1)
+        if isinstance(cells, csr_array):
+            return np.diff(cells.indptr)
+        # A product is three times as fast as a count along an axis.
+        return ((cells != 0) @ np.ones(cells.shape[1])).astype(np.intp)
 
     @property
     def totals(self) -> Array:
@@ -412,10 +434,7 @@ class OneHot:
         """Return ``counts``/(1 + exp(-x)), x the sums of ``weights`` (K m,) plus ``offset``, shape (n,)."""
         odds = self @ -weights
         odds -= offset
-        np.minimum(odds, _LARGEST_ODDS, out=odds)  # their exponential is finite
-        np.exp(odds, out=odds)
-        odds += 1
-        return np.divide(counts, odds, out=odds)
+        return share_of_odds(odds, counts)
 
     def class_sums(self, weights: Array) -> Array:
         """Sum ``weights`` of shape (m, K) over the votes for each class on each item, shape (n, K)."""
@@ -455,7 +474,9 @@ class OneHot:
         cells, m = self._cells, self.n_sources
         voted: Any = None
         if isinstance(cells, np.ndarray):
-            voted = cells.reshape(len(cells), self.n_classes, m).sum(axis=1)
+            voted = cells[:, :m].copy()
+            for k in range(1, self.n_classes):  # NumPy sums short axes slowly
+                voted += cells[:, k * m : (k + 1) * m]
         elif cells.shape[0] * m <= _DENSE_SHARE * cells.nnz:
             voted = csr_array((np.ones(cells.nnz), cells.indices % m, cells.indptr), (cells.shape[0], m))
             voted = voted.toarray()

@@ -46,6 +46,10 @@ _MIN_ROWS = 3
 # A column of votes shares its values with other sources. One with this many distinct values, of which this
 # large a share occurs nowhere else, holds something else: an age, a date, a text.
 _MIN_DISTINCT, _OWN_SHARE = 10, 0.8
+# A source that never abstains on this many rows, and shares none of its values with sources that share
+# theirs, agrees with nobody: it holds something else, such as a language or a split. One value of its own may
+# be a default class.
+_MIN_COMPLETE, _MIN_OWN = 20, 2
 
 
 def is_item_name(name: object) -> bool:
@@ -141,21 +145,39 @@ def is_free_text(n_distinct: int, n_rows: int) -> bool:
     return n_distinct > MOST_DISTINCT and n_distinct > n_rows / 2
 
 
-def find_other_columns(values: Sequence[Collection[Any]], n_rows: int) -> list[int]:
-    """Return the positions of columns that do not hold votes, by the distinct values of each column.
+def format_distinct(n_distinct: int, n_rows: int) -> str:
+    """Return the reason why a column with ``n_distinct`` values is not a source."""
+    return f"has at least {n_distinct:,} different values on {format_count(n_rows, 'row')}"
 
-    >>> votes = {"spam", "ham"}
+
+def find_other_columns(values: Sequence[Collection[Any]], n_rows: int) -> dict[int, str]:
+    """Return the columns that do not hold votes: the position of each, and the reason.
+
+    Parameters
+    ----------
+    values : the distinct values of each column, including those that mean "no vote"
+    n_rows : number of rows
+
+    Examples
+    --------
+    >>> votes = {"spam", "ham", None}
     >>> find_other_columns([votes, votes, {f"text {i}" for i in range(20)}], 20)
-    [2]
+    {2: 'has at least 20 different values on 20 rows'}
+    >>> find_other_columns([votes, votes, {"train", "test"}], 20)
+    {2: 'has values on every row that occur in no other column'}
     """
-    columns_with = Counter(value for column in values for value in set(column))
-    found = []
-    for j, column in enumerate(values):
-        own = set(column)
+    distinct = [{value for value in column if not is_missing_text(str(value))} for column in values]
+    columns_with = Counter(value for own in distinct for value in own)
+    is_shared = any(count > 1 for count in columns_with.values())
+    found = {}
+    for j, own in enumerate(distinct):
         unshared = sum(columns_with[value] == 1 for value in own)
-        distinct = len(values) > 1 and len(own) >= _MIN_DISTINCT and unshared > _OWN_SHARE * len(own)
-        if distinct or is_free_text(len(own), n_rows):
-            found.append(j)
+        is_complete = n_rows >= _MIN_COMPLETE and len(own) == len(set(values[j]))
+        many = len(values) > 1 and len(own) >= _MIN_DISTINCT and unshared > _OWN_SHARE * len(own)
+        if many or is_free_text(len(own), n_rows):
+            found[j] = format_distinct(len(own), n_rows)
+        elif is_shared and is_complete and unshared == len(own) >= _MIN_OWN:
+            found[j] = "has values on every row that occur in no other column"
     return found
 
 

@@ -98,12 +98,13 @@ class Convention:
         *,
         abstain: Any = ABSTAIN,
         normalize: bool = False,
+        **more: str,
     ) -> Convention:
         """Return the convention in which -1 means no vote by default, unless it is one of the classes."""
         classes = None if classes is None else _as_tuple(classes)
         if is_integer(abstain) and abstain == ABSTAIN and classes is not None and ABSTAIN in classes:
             abstain = None
-        return cls.read(abstain, classes, reasons, normalize=normalize)
+        return cls.read(abstain, classes, reasons, normalize=normalize, **more)
 
     @property
     def has_standard_abstain(self) -> bool:

@@ -10,7 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.sparse import csr_array, issparse, vstack
 
-from flyingsquid._values import format_count
+from flyingsquid._values import format_count, format_list
 from flyingsquid.exceptions import IncompatibleError, VotesError
 from flyingsquid.votes.frames import float_columns, is_frame, is_lazy
 from flyingsquid.votes.reading import VoteChunks, is_empty
@@ -34,9 +34,12 @@ class Features:
     ----------
     values : array or sparse matrix of shape (n, d)
         NaN marks missing values. An item whose values are all missing has no features.
+    names : tuple of d str, or None
+        Names of the columns of a table.
     """
 
     values: NDArray[Any] | csr_array
+    names: tuple[str, ...] | None = None
 
     @classmethod
     def read(cls, features: Any, n_items: int, ids: list[Any] | None = None) -> Features:
@@ -49,14 +52,14 @@ class Features:
         ids : list of n identifiers, optional
             Rows of a pandas table whose index holds these identifiers are joined by identifier.
         """
-        values = _as_matrix(_in_order(features, ids))
+        values, names = _as_matrix(_in_order(features, ids))
         if values.ndim != 2 or values.shape[0] != n_items or not values.shape[1]:
             raise VotesError(
                 f"`features` must have one row for each of {format_count(n_items, 'item')} and at least one "
                 f"column; got shape {values.shape}.",
                 parameter="features",
             )
-        found = cls(values)
+        found = cls(values, names)
         for at, rows in found.raw_chunks():
             if np.isinf(rows).any():
                 item = at.start + int(np.flatnonzero(np.isinf(rows).any(axis=1))[0])
@@ -82,7 +85,30 @@ class Features:
 
     def take(self, items: NDArray[np.intp]) -> Features:
         """Return the features of some items."""
-        return Features(self.values[items])
+        return Features(self.values[items], self.names)
+
+    def matched_to(self, names: tuple[str, ...] | None, n_columns: int) -> Features:
+        """Return features with the columns of an earlier call in their order.
+
+        Columns are matched by name if both calls passed tables, unless one of them only numbers its columns.
+        """
+        if names is None or self.names is None or (_are_numbers(names) != _are_numbers(self.names)):
+            if self.n_columns == n_columns:
+                return self
+            raise IncompatibleError(
+                f"`features` must have {format_count(n_columns, 'column')}, as in the fit; got "
+                f"{self.n_columns:,}."
+            )
+        if self.names == names:
+            return self
+        position = {name: at for at, name in enumerate(self.names)}
+        absent = [name for name in names if name not in position]
+        unknown = sorted(position.keys() - set(names))
+        if absent or unknown:
+            found = [f"{format_list(absent, 3)} missing"] if absent else []
+            found += [f"{format_list(unknown, 3)} unexpected"] if unknown else []
+            raise IncompatibleError(f"`features` must have the columns of the fit; got {', '.join(found)}.")
+        return Features(self.values[:, [position[name] for name in names]], names)
 
     def raw_chunks(self) -> Iterator[tuple[slice, Array]]:
         """Yield dense rows as they were passed, as float64."""
@@ -123,6 +149,11 @@ class Features:
             yield at, rows, bits.view(np.uint32).astype(np.uint64) @ multipliers
 
 
+def _are_numbers(names: tuple[str, ...]) -> bool:
+    """Return whether columns are numbered from 0, as pandas does it, in any order."""
+    return set(names) == {str(j) for j in range(len(names))}
+
+
 def _apply(sketch: csr_array, rows: Array) -> Array:
     missing = np.isnan(rows).all(axis=1)
     sums = np.asarray(np.nan_to_num(rows) @ sketch)
@@ -160,21 +191,21 @@ def _in_order(features: Any, ids: list[Any] | None) -> Any:
     return features.reindex(ids)
 
 
-def _as_matrix(features: Any) -> Any:
-    """Return a numeric array or csr matrix."""
+def _as_matrix(features: Any) -> tuple[Any, tuple[str, ...] | None]:
+    """Return a numeric array or csr matrix, and the names of the columns of a table."""
     if issparse(features):
-        return csr_array(features)
+        return csr_array(features), None
     if is_lazy(features):
         raise VotesError("`features` must not be lazy; pass features.collect().", parameter="features")
     if is_frame(features):
-        columns, names = float_columns(features)
+        columns, names = float_columns(features, with_booleans=True)
         odd = [name for name, column in zip(names, columns, strict=True) if column.dtype.kind not in "biuf"]
         if odd:
             raise VotesError(
                 f"`features` must have only numeric columns; got {', '.join(odd[:5])}.",
                 parameter="features",
             )
-        return np.column_stack(columns) if columns else np.empty((0, 0))
+        return np.column_stack(columns), names
     try:
         values = np.asarray(features)
     except Exception as error:  # user objects may raise any exception
@@ -195,7 +226,7 @@ def _as_matrix(features: Any) -> Any:
             "first, for example by an embedding.",
             parameter="features",
         )
-    return values
+    return values, None
 
 
 # ---------------------------------------------------------------------- items that a fit keeps
@@ -242,19 +273,15 @@ class FeatureItems:
 
     def __add__(self, later: FeatureItems) -> FeatureItems:
         """Return the items of both."""
+        names = self.features.names
         first: Any = self.features.values
-        second: Any = later.features.values
-        if first.shape[1] != second.shape[1]:
-            raise IncompatibleError(
-                f"`features` must have {format_count(first.shape[1], 'column')}, as in earlier calls; got "
-                f"{second.shape[1]:,}."
-            )
+        second: Any = later.features.matched_to(names, self.features.n_columns).values
         if issparse(first) != issparse(second):
             first, second = (each.toarray() if issparse(each) else each for each in (first, second))
         stacked = vstack([first, second]).tocsr() if issparse(first) else np.concatenate([first, second])
         return FeatureItems(
             self.votes.followed_by(later.votes),
-            Features(stacked),
+            Features(stacked, later.features.names if names is None else names),
             _joined(self, later, "weights", 1.0),
             _joined(self, later, "gold", -1),
             self.n_seen + later.n_seen,

@@ -127,13 +127,14 @@ def _vote_columns(table: Any, item: str | bool | None) -> tuple[str | bool | Non
         _require_column("item", item, names)
     rest = [j for j, name in enumerate(names) if name != item and not is_row_number(name, names, item)]
     gold = [names[j] for j in rest if is_gold_name(names[j])]
-    distinct = [set(_plain_values(head[:, j])) - {None} for j in rest]
-    other = [names[rest[k]] for k in find_other_columns(distinct, len(head)) if names[rest[k]] not in gold]
+    distinct = [set(_plain_values(head[:, j])) for j in rest]
+    reasons = {names[rest[k]]: reason for k, reason in find_other_columns(distinct, len(head)).items()}
+    other = [name for name in reasons if name not in gold]
     if not gold and not other:
         return item, rest
     votes = [name for name in names if name not in (item, *gold, *other)]
     found = [f"column {format_value(n)} looks like gold labels" for n in gold]
-    found += [f"column {format_value(n)} has too many values to be votes" for n in other]
+    found += [f"column {format_value(n)} {reasons[n]}" for n in other]
     advice = f"Use Votes.from_frame(table, columns={format_value(votes, 300)})"
     if gold:
         advice += f", and pass table[{gold[0]!r}] as `gold` if it holds gold labels"
@@ -155,7 +156,7 @@ def columns_among(frame: Any, names: tuple[str, ...] | None) -> list[Any] | None
     if not extra:
         return present
     head = table.head(_FIRST_ROWS)
-    distinct = [set(_plain_values(head[:, j])) - {None} for j in range(len(present))]
+    distinct = [set(_plain_values(head[:, j])) for j in range(len(present))]
     other = set(find_other_columns(distinct, len(head)))
     left_out = {j for j in extra if is_item_name(present[j]) or is_gold_name(present[j]) or j in other}
     return [name for j, name in enumerate(present) if j not in left_out]
@@ -272,13 +273,20 @@ def columns_of(frame: Any) -> list[list[Any]]:
     return [column.to_list() for column in _open(table, list(range(len(table.columns))), "votes")[0]]
 
 
-def float_columns(frame: Any) -> tuple[list[NDArray[Any]], tuple[str, ...]]:
-    """Return the columns of a table as arrays of floats, with NaN for null, or objects; and their names."""
+def float_columns(
+    frame: Any, chosen: Sequence[str] | None = None, *, with_booleans: bool = False
+) -> tuple[list[NDArray[Any]], tuple[str, ...]]:
+    """Return columns of a table as arrays of floats, with NaN for null, or objects; and their names.
+
+    ``with_booleans`` reads booleans as 0 and 1.
+    """
     table = _table(frame)
-    series, names = _open(table, list(range(len(table.columns))), "scores")
+    at = [j for j, name in enumerate(table.columns) if chosen is None or str(name) in chosen]
+    series, names = _open(table, at, "scores")
     columns = []
     for column in series:
-        s = column.cast(nw.Float64) if column.dtype.is_integer() else column
+        is_number = column.dtype.is_integer() or (with_booleans and column.dtype == nw.Boolean)
+        s = column.cast(nw.Float64) if is_number else column
         columns.append(s.to_numpy() if s.dtype.is_float() else _objects(s))
     return columns, names
 

@@ -22,6 +22,7 @@ from flyingsquid.votes.votes import Votes
 
 # For callers without options for reading votes.
 _ADVICE = "Pass Votes.from_classes(...) to declare classes, or values that mean no vote"
+_TABLE_ADVICE = "Pass Votes.from_frame(...) to declare classes, or values that mean no vote"
 
 
 def as_votes(
@@ -68,7 +69,8 @@ def as_votes(
         _refuse_other_types(data)
         if frames.is_table(data):
             columns = frames.columns_among(data, names)
-            return Votes._from_table(data, columns, None, Convention.declared(classes), check=check)
+            convention = Convention.declared(classes, advice=_TABLE_ADVICE)
+            return Votes._from_table(data, columns, None, convention, check=check)
     convention = Convention(classes=classes, advice=_ADVICE)
     return Votes._from_matrix(_flatten_tasks(data, tasks), convention, check=check)
 

@@ -1,8 +1,8 @@
-"""Votes from scores of judges and classifiers, by thresholds or ordinal bins."""
+"""Scores of judges and classifiers: arrays and tables as users pass them, and votes by thresholds or bins."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from decimal import Decimal
 from itertools import pairwise
@@ -13,10 +13,20 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.sparse import issparse
 
+from flyingsquid._registry import on_cluster
 from flyingsquid._values import format_count, format_list, format_value, is_null, option_error, read_integer
-from flyingsquid.exceptions import OptionError, VotesError
+from flyingsquid.exceptions import IncompatibleError, OptionError, VotesError
 from flyingsquid.votes import frames
-from flyingsquid.votes.codes import ABSTAIN, Label, read_names, smallest_dtype
+from flyingsquid.votes.codes import ABSTAIN, Label, read_array, read_names, shown_names, smallest_dtype
+from flyingsquid.votes.conventions import (
+    ITEM_NAMES,
+    SOURCE_NAMES,
+    find_item_column,
+    find_roles,
+    is_gold_name,
+    is_missing_text,
+    is_row_number,
+)
 from flyingsquid.votes.encode import Convention, Locate, as_float, as_matrix, in_column, without_mask
 
 Threshold: TypeAlias = float | tuple[float, float]
@@ -63,14 +73,16 @@ def read_scores(
     bins: Any,
     classes: Iterable[Label] | None,
     names: Iterable[str] | None,
-) -> tuple[NDArray[Any], tuple[Label, ...], Names]:
-    """Return codes (n, m), classes and names; the parameters are those of ``Votes.from_scores``."""
+) -> tuple[NDArray[Any], tuple[Label, ...], Names, NDArray[Any] | None]:
+    """Return codes (n, m), classes, names and items; the parameters are those of ``Votes.from_scores``."""
     if (thresholds is None) == (bins is None):
         raise OptionError(
             "Pass either `thresholds` or `bins`: thresholds=0.5 for two classes, thresholds=(0.3, 0.7) for "
             "no vote in between, bins=[2, 4] for three classes."
         )
-    columns, found = _read_columns(scores, names)
+    by_source = thresholds if bins is None else bins
+    known = by_source if isinstance(by_source, Mapping) else ()
+    columns, found, items = _read_columns(scores, names, known)
     if bins is None:
         cuts = _read_thresholds(thresholds, found, len(columns))
     else:
@@ -80,7 +92,7 @@ def read_scores(
     codes = np.empty((len(columns[0]), len(columns)), smallest_dtype(n_classes))
     for j, (column, cut) in enumerate(zip(columns, cuts, strict=True)):
         codes[:, j] = cut.codes(column)
-    return codes, labels, found
+    return codes, labels, found, items
 
 
 def score_bins(
@@ -116,7 +128,7 @@ def score_bins(
     {'a': [0.6], 'b': [3.0]}
     """
     n_bins = read_integer("n_bins", n_bins, 2)
-    columns, found = _read_columns(scores, names)
+    columns, found, _ = _read_columns(scores, names)
     edges = [_even_edges(column, n_bins, _source(found, j)) for j, column in enumerate(columns)]
     return edges if found is None else dict(zip(found, edges, strict=True))
 
@@ -141,8 +153,13 @@ def _even_edges(scores: NDArray[Any], n_bins: int, source: str) -> list[float]:
 # ---------------------------------------------------------------------- scores
 
 
-def _read_columns(scores: Any, names: Iterable[str] | None) -> tuple[list[NDArray[Any]], Names]:
-    """Return the scores of each source, m float arrays of shape (n,), NaN for no score."""
+def _read_columns(
+    scores: Any, names: Iterable[str] | None, known: Collection[str] = ()
+) -> tuple[list[NDArray[Any]], Names, NDArray[Any] | None]:
+    """Return the scores of each source, m float arrays of shape (n,), NaN for no score; names; items.
+
+    ``known`` are columns of a table that hold scores.
+    """
     if issparse(scores):
         raise VotesError(
             "`scores` must not be sparse, because missing scores and 0 look alike; pass scores.toarray()."
@@ -150,13 +167,18 @@ def _read_columns(scores: Any, names: Iterable[str] | None) -> tuple[list[NDArra
     if frames.is_table(scores) or frames.is_lazy(scores):
         if names is not None:
             raise OptionError("`names` must be None for a table, whose columns are the names.")
-        columns, found = frames.float_columns(scores)
-        return [_as_floats(c, j, in_column(found)) for j, c in enumerate(columns)], found
+        cells, items = frames.score_columns(scores)
+        item, chosen = _split_columns(cells, known)
+        _refuse_gold(chosen, known)
+        if item is not None:
+            items = frames.as_identifiers(list(cells[item]), item)
+        columns, found = frames.float_columns(scores, chosen)
+        return [_as_floats(c, j, in_column(found)) for j, c in enumerate(columns)], found, items
     matrix = as_matrix(scores, "scores")
     declared = read_names(names, matrix.shape[1])
     locate = in_column(declared)
     _refuse_listed_booleans(scores, locate)
-    return [_as_floats(matrix[:, j], j, locate) for j in range(matrix.shape[1])], declared
+    return [_as_floats(matrix[:, j], j, locate) for j in range(matrix.shape[1])], declared, None
 
 
 def _as_floats(column: NDArray[Any], j: int, locate: Locate) -> NDArray[Any]:
@@ -199,8 +221,8 @@ def _refuse_listed_booleans(scores: Any, locate: Locate) -> None:
 
 
 def is_score(value: Any) -> bool:
-    """Return whether a value is a number, also a Decimal or a fraction, but not a boolean."""
-    return isinstance(value, (Real, Decimal)) and not isinstance(value, bool)
+    """Return whether a value is a number, also a Decimal or a fraction, but not a boolean or a duration."""
+    return isinstance(value, (Real, Decimal)) and not isinstance(value, (bool, np.timedelta64))
 
 
 # ---------------------------------------------------------------------- options
@@ -316,3 +338,232 @@ def _as_list(values: Any) -> list[Any] | None:
 
 def _source(names: Names, j: int) -> str:
     return f"source {j}" if names is None else f"source {names[j]!r}"
+
+
+# ---------------------------------------------------------------------- arrays and tables of scores
+
+SCORE_NAMES = frozenset({"score", "rating", "value", "points", "grade"})
+REPEAT_NAMES = frozenset({"repeat", "repetition", "run", "sample", "call", "attempt", "trial"})
+# Larger numbers overflow when they are squared and multiplied.
+LARGEST_SCORE = 1e100
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Scores:
+    """Scores of all sources on all items.
+
+    Attributes
+    ----------
+    values : float64 array of shape (n, m, r)
+        Up to r repeated scores of each source, NaN for missing ones.
+    names : tuple of m str, or None
+    items : array of n identifiers, or None
+    item_name : str or None
+        Column of the identifiers.
+    """
+
+    values: NDArray[np.float64]
+    names: tuple[str, ...] | None = None
+    items: NDArray[Any] | None = None
+    item_name: str | None = None
+
+    @property
+    def source_names(self) -> tuple[str, ...]:
+        return shown_names(self.names, self.values.shape[1])
+
+    def matched_to(self, names: tuple[str, ...] | None, n_sources: int) -> Scores:
+        """Return scores in the order of the sources of an earlier fit; missing sources have no scores."""
+        if names is None or self.names is None:
+            if self.values.shape[1] != n_sources:
+                raise IncompatibleError(
+                    f"`scores` must have the {format_count(n_sources, 'source')} of the fitted model; got "
+                    f"{self.values.shape[1]}."
+                )
+            return self
+        unknown = [name for name in self.names if name not in names]
+        if unknown:
+            raise IncompatibleError(
+                f"`scores` must come from sources of the fitted model, such as {format_list(names, 3)}; got "
+                f"{format_list(unknown, 3)}."
+            )
+        if self.names == names:
+            return self
+        position = {name: at for at, name in enumerate(names)}
+        values = np.full((len(self.values), n_sources, self.values.shape[2]), np.nan)
+        values[:, [position[name] for name in self.names]] = self.values
+        return Scores(values, names, self.items, self.item_name)
+
+
+def read_score_table(
+    scores: Any, names: Iterable[str] | None = None, fitted: Sequence[str] | None = None
+) -> Scores:
+    """Return scores in memory as :class:`Scores`.
+
+    Parameters
+    ----------
+    scores : array of shape (n, m) or (n, m, r), table, or mapping of columns
+        A table with columns for items, sources and scores is in long form; any other has one column per
+        source, apart from item identifiers.
+    names : names of the sources of an array
+    fitted : names of the sources of an earlier fit; other columns of a wide table are left out
+    """
+    if issparse(scores) or on_cluster(scores):
+        raise VotesError(
+            f"`scores` must be a dense array or a table in memory; got {type(scores).__name__}.",
+            parameter="scores",
+        )
+    if frames.is_frame(scores) or frames.is_lazy(scores) or isinstance(scores, Mapping):
+        if names is not None:
+            raise VotesError("`names` is supported only for arrays; a table has column names.")
+        return _read_table(*_columns_of(scores), fitted=fitted)
+    if isinstance(scores, Scores):
+        return scores
+    array = read_array(scores, "scores", "a rectangular array")
+    if array.ndim not in (2, 3) or 0 in array.shape:
+        raise VotesError(
+            "`scores` must have one row per item and one column per source, (n, m), or repeats as a third "
+            f"dimension, (n, m, r), each at least 1; got shape {array.shape}.",
+            parameter="scores",
+        )
+    values = _finite_floats(array, lambda at: f"scores{list(at)}")
+    values = values if values.ndim == 3 else values[:, :, None]
+    return Scores(values, read_names(names, values.shape[1]))
+
+
+def _finite_floats(array: NDArray[Any], locate: Any) -> NDArray[np.float64]:
+    """Return finite floats of the same shape, NaN for missing scores."""
+    values = np.array(score_array(array, locate), np.float64)
+    wrong = ~(np.abs(values) <= LARGEST_SCORE) & ~np.isnan(values)
+    if wrong.any():
+        at = tuple(int(k) for k in np.argwhere(wrong)[0])
+        raise VotesError(
+            f"{locate(at)}: scores must be finite and at most {LARGEST_SCORE:g} in absolute value; got "
+            f"{format_value(values[at].item())}.",
+            parameter="scores",
+        )
+    return values
+
+
+# ---------------------------------------------------------------------- tables
+
+
+def _columns_of(scores: Any) -> tuple[dict[str, Any], NDArray[Any] | None]:
+    """Return the columns of a table or mapping, and the index of a pandas table unless it is 0, 1, 2, ..."""
+    if isinstance(scores, Mapping):
+        columns: dict[str, Any] = {str(name): list(cells) for name, cells in scores.items()}
+        if len({len(cells) for cells in columns.values()}) > 1:
+            raise VotesError("Columns of `scores` must have equal lengths.", parameter="scores")
+        return columns, None
+    return frames.score_columns(scores)
+
+
+def _read_table(columns: dict[str, Any], index: NDArray[Any] | None, fitted: Sequence[str] | None) -> Scores:
+    long = _find_long(list(columns))
+    if long is not None and not set(columns) <= set(fitted or ()):
+        return _read_long(columns, *long)
+    item, chosen = _split_columns(columns, fitted or ())
+    if fitted is not None and set(fitted) & set(chosen):
+        chosen = [name for name in chosen if name in fitted]
+    _refuse_gold(chosen, fitted or ())
+    if not chosen or not len(columns[chosen[0]]):
+        raise VotesError("`scores` must have at least one item and one source.", parameter="scores")
+    values = np.stack([_parse(columns[name], name) for name in chosen], axis=1)
+    items = index if item is None else frames.as_identifiers(list(columns[item]), item)
+    return Scores(values[:, :, None], tuple(chosen), items, item)
+
+
+def _split_columns(columns: dict[str, Any], known: Collection[str]) -> tuple[str | None, list[str]]:
+    """Return the column of identifiers, or None, and the others; ``known`` are columns of scores."""
+    names, item = list(columns), _find_item(columns, known)
+    return item, [name for name in names if name != item and not is_row_number(name, names, item)]
+
+
+def _refuse_gold(names: Sequence[str], known: Collection[str]) -> None:
+    """Raise an error for a column that looks like gold labels and is not ``known`` as scores."""
+    gold = next((name for name in names if is_gold_name(name) and name not in known), None)
+    if gold is not None:
+        raise VotesError(
+            f"Column {format_value(gold)} looks like gold labels; leave it out of `scores`.",
+            parameter="scores",
+        )
+
+
+def _find_item(columns: dict[str, Any], fitted: Collection[str]) -> str | None:
+    """Return the column of identifiers: by its name, or the first one if it holds distinct strings."""
+    others = [name for name in columns if name not in fitted]
+    named, _ = find_item_column(others, others, None)
+    if named is not None or not others:
+        return named
+    cells = columns[others[0]]
+    is_id = others[0].strip().lower().endswith("_id")
+    is_text = all(isinstance(cell, str) and isinstance(_parsed(cell), str) for cell in cells)
+    try:
+        distinct = len(set(cells)) == len(cells)
+    except TypeError:
+        return None
+    return others[0] if distinct and len(columns) > 1 and (is_id or is_text) else None
+
+
+def _parse(cells: Any, name: str) -> NDArray[np.float64]:
+    """Return a column as floats; strings are numbers, as in files, or words for missing scores."""
+    array = cells
+    if not isinstance(cells, np.ndarray):
+        array = np.empty(len(cells), object)
+        array[:] = [_parsed(cell) for cell in cells]
+    return _finite_floats(array, lambda at: f"row {at[0]}, column {format_value(name)}")
+
+
+def _parsed(cell: Any) -> Any:
+    if not isinstance(cell, str):
+        return cell
+    try:
+        return float(cell)
+    except ValueError:
+        return None if is_missing_text(cell) else cell
+
+
+def _find_long(names: list[str]) -> tuple[str, str, str, str | None] | None:
+    """Return the columns of items, sources, scores and repeats, if there are the first three."""
+    item, source, score, repeat = find_roles(names, (ITEM_NAMES, SOURCE_NAMES, SCORE_NAMES, REPEAT_NAMES))
+    return None if item is None or source is None or score is None else (item, source, score, repeat)
+
+
+def _read_long(columns: dict[str, Any], item: str, source: str, score: str, repeat: str | None) -> Scores:
+    """Return scores of a table with one row per score. Rows of one item and source are repeats."""
+    if not len(columns[item]):
+        raise VotesError("`scores` must have at least one item and one source.", parameter="scores")
+    items, rows = _numbered(list(columns[item]), item)
+    sources, at = _numbered([str(cell) if not is_null(cell) else None for cell in columns[source]], source)
+    values = _parse(columns[score], score)
+    keys = [None] * len(rows) if repeat is None else list(columns[repeat])
+    seen: dict[tuple[int, int], list[Any]] = {}
+    order = np.empty(len(rows), np.intp)
+    for k, cell in enumerate(zip(rows, at, strict=True)):
+        earlier = seen.setdefault(cell, [])
+        if repeat is not None and keys[k] in earlier:
+            raise VotesError(
+                f"row {k}: item {format_value(items[cell[0]])} and source {format_value(sources[cell[1]])} "
+                f"must have different values in column {format_value(repeat)}; got {format_value(keys[k])} "
+                "twice.",
+                parameter="scores",
+            )
+        order[k] = len(earlier)
+        earlier.append(keys[k])
+    table = np.full((len(items), len(sources), int(order.max()) + 1), np.nan)
+    table[rows, at, order] = values
+    return Scores(table, tuple(sources), frames.as_identifiers(items, item), item)
+
+
+def _numbered(cells: list[Any], name: str) -> tuple[list[Any], list[int]]:
+    """Return the distinct values in the order of their first occurrence, and the number of each cell."""
+    missing = next((k for k, cell in enumerate(cells) if is_null(cell)), None)
+    if missing is not None:
+        raise VotesError(f"row {missing}: column {format_value(name)} must not be empty.", parameter="scores")
+    position: dict[Any, int] = {}
+    try:
+        numbers = [position.setdefault(cell, len(position)) for cell in cells]
+    except TypeError as error:
+        raise VotesError(
+            f"Column {format_value(name)} must contain strings or numbers.", parameter="scores"
+        ) from error
+    return list(position), numbers

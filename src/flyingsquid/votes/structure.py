@@ -210,7 +210,7 @@ class Structure:
 
 
 def read_structure(layout: Any, names: tuple[str, ...] | None, n_sources: int) -> Structure | None:
-    """Read a pattern of names, a mapping from names, or a sequence with one entry per source.
+    """Read a pattern of names, or a sequence with one SourceInfo, or name of a judge, per source.
 
     See ``Votes.with_structure``.
     """
@@ -232,14 +232,15 @@ def read_structure(layout: Any, names: tuple[str, ...] | None, n_sources: int) -
                 f"`layout` must match the names of the sources, {format_list(names, 3)}; none of them has a "
                 f"part {{{fields[0]}}}. Got {format_value(layout)}."
             )
-    elif isinstance(layout, Mapping):
-        found = _by_name(layout, names)
-    elif can_be_iterated(layout):
-        found = tuple(_read_info(each) for each in layout)
+    elif can_be_iterated(layout) and not isinstance(layout, Mapping):
+        found = tuple(SourceInfo(each) if isinstance(each, str) else each for each in layout)
+        odd = next((each for each in found if not isinstance(each, SourceInfo)), None)
+        if odd is not None:
+            raise VotesError(f"`layout` must have a SourceInfo per source; got {format_value(odd)}.")
     else:
         raise VotesError(
-            "`layout` must be a pattern such as '{judge}|{order}', a mapping from source names, or a "
-            f"sequence; got {format_value(layout)}."
+            "`layout` must be a pattern such as '{judge}|{order}', or a sequence of SourceInfo; got "
+            f"{format_value(layout)}."
         )
     if len(found) != n_sources:
         raise VotesError(
@@ -247,39 +248,6 @@ def read_structure(layout: Any, names: tuple[str, ...] | None, n_sources: int) -
             f"{format_count(len(found), 'entry', 'entries')}."
         )
     return Structure(found)
-
-
-def _by_name(layout: Mapping[Any, Any], names: tuple[str, ...] | None) -> tuple[SourceInfo, ...]:
-    if names is None:
-        raise VotesError("`layout` must be a sequence, because the sources have no names; got a mapping.")
-    absent = next((name for name in names if name not in layout), None)
-    if absent is not None:
-        raise VotesError(
-            f"`layout` must have an entry for every source; got none for {format_value(absent)}."
-        )
-    unknown = next((name for name in layout if name not in names), None)
-    if unknown is not None:
-        raise VotesError(
-            f"The keys of `layout` must be source names, such as {format_list(names, 3)}; got "
-            f"{format_value(unknown)}."
-        )
-    return tuple(_read_info(layout[name]) for name in names)
-
-
-def _read_info(entry: Any) -> SourceInfo:
-    if isinstance(entry, SourceInfo):
-        return entry
-    if isinstance(entry, str):
-        return SourceInfo(entry)
-    if not isinstance(entry, Mapping):
-        raise VotesError(f"`layout` must have a SourceInfo or a dict per source; got {format_value(entry)}.")
-    unknown = next((key for key in entry if key not in SOURCE_FIELDS), None)
-    if unknown is not None:
-        raise VotesError(
-            f"The entries of `layout` must have the keys {', '.join(SOURCE_FIELDS)}; got "
-            f"{format_value(unknown)}."
-        )
-    return SourceInfo(**{key: value for key, value in entry.items() if value is not None})
 
 
 def _compile(layout: str) -> re.Pattern[str]:

@@ -21,6 +21,7 @@ from flyingsquid.votes.codes import (
     OneHot,
     rows_of_entries,
     sparse_votes,
+    sparse_width,
 )
 
 if TYPE_CHECKING:
@@ -50,34 +51,34 @@ def class_counts(codes: Codes, n_classes: int) -> Array:
     return class_sums(codes, np.ones((codes.shape[1], n_classes), np.float32))
 
 
-def votes_cast(codes: Codes) -> Counts:
+def count_votes_per_item(codes: Codes) -> Counts:
     """Count the votes on each item, shape (n,).
 
-    >>> votes_cast(np.array([[0, 0, -1], [0, 1, 1], [-1, -1, -1]])).tolist()
+    >>> count_votes_per_item(np.array([[0, 0, -1], [0, 1, 1], [-1, -1, -1]])).tolist()
     [2, 3, 0]
     """
     if isinstance(codes, csr_array):
         return np.bincount(rows_of_entries(codes)[codes.data > 0], minlength=codes.shape[0])
     if codes.shape[1] > _FEW_SOURCES:
         return np.count_nonzero(codes >= 0, axis=1)
-    cast = np.zeros(len(codes), np.int64)
+    n_votes = np.zeros(len(codes), np.int64)
     for column in codes.T:
-        cast += column >= 0
-    return cast
+        n_votes += column >= 0
+    return n_votes
 
 
 class ItemVotes(NamedTuple):
-    """Votes on each item, regardless of who cast them.
+    """Votes on each item, regardless of their sources.
 
     Attributes
     ----------
-    cast : integer array of shape (n,)
+    n_votes : integer array of shape (n,)
         Number of votes on the item.
     split : mask of shape (n,)
         Whether two of them differ.
     """
 
-    cast: Counts
+    n_votes: Counts
     split: NDArray[np.bool_]
 
 
@@ -85,22 +86,22 @@ def item_votes(codes: Codes) -> ItemVotes:
     """Count the votes on each item, and check whether any two differ.
 
     >>> votes = item_votes(np.array([[0, 0, -1], [0, 1, 1], [-1, -1, -1]]))
-    >>> votes.cast.tolist(), votes.split.tolist()
+    >>> votes.n_votes.tolist(), votes.split.tolist()
     ([2, 3, 0], [False, True, False])
     """
-    n, cast = codes.shape[0], votes_cast(codes)
+    n, n_votes = codes.shape[0], count_votes_per_item(codes)
     if isinstance(codes, csr_array):
         item, _, vote = sparse_votes(codes)
         highest, lowest = np.full(n, ABSTAIN), np.full(n, np.iinfo(np.intp).max)
         np.maximum.at(highest, item, vote)
         np.minimum.at(lowest, item, vote)
-        return ItemVotes(cast, highest > lowest)
+        return ItemVotes(n_votes, highest > lowest)
     split = np.empty(n, np.bool_)
     for rows, chunk in _chunks(codes):
         lowest = np.where(chunk >= 0, chunk, np.iinfo(chunk.dtype).max).min(axis=1)
         split[rows] = chunk.max(axis=1) > lowest
     # Without any vote the lowest is larger than the highest, so such an item is not split.
-    return ItemVotes(cast, split & (cast > 1))
+    return ItemVotes(n_votes, split & (n_votes > 1))
 
 
 def has_votes(codes: Codes) -> NDArray[np.bool_]:
@@ -140,7 +141,8 @@ def sum_votes(codes: Codes, values: Array) -> Array:
     (n_classes, m, r), n = values.shape, codes.shape[0]
     sums = np.zeros((n, r))
     if isinstance(codes, csr_array) or n_classes > FEW_CLASSES:
-        for block in blocks_of(n, max(1, _ONE_HOT_CELLS // max(m, n_classes))):
+        width = sparse_width(codes) if isinstance(codes, csr_array) else m
+        for block in blocks_of(n, max(1, _ONE_HOT_CELLS // max(width, n_classes))):
             sums[block] = OneHot.of(codes[block], n_classes) @ values.reshape(n_classes * m, r)
         return sums
     rows = min(n, max(1, _SUM_CELLS // m))
@@ -173,7 +175,8 @@ def class_sums(codes: Codes, weights: NDArray[Any]) -> Array:
     (m, n_classes), n = weights.shape, codes.shape[0]
     sums = np.empty((n, n_classes))
     if isinstance(codes, csr_array) or n_classes > FEW_CLASSES:
-        for block in blocks_of(n, max(1, _ONE_HOT_CELLS // max(m, n_classes))):
+        width = sparse_width(codes) if isinstance(codes, csr_array) else m
+        for block in blocks_of(n, max(1, _ONE_HOT_CELLS // max(width, n_classes))):
             sums[block] = OneHot.of(codes[block], n_classes).class_sums(weights.astype(np.float64))
         return sums
     rows = max(1, min(n, _CHUNK_CELLS // m))

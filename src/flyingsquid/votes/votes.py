@@ -387,7 +387,8 @@ class Votes:
         Parameters
         ----------
         scores : numbers of shape (n, m), or a pandas, polars or pyarrow table
-            None, NaN and masked cells are missing votes. Infinite scores are valid.
+            None, NaN and masked cells are missing votes. Infinite scores are valid. Identifiers in a column
+            of a table, or in the index of a pandas table, become :attr:`items`.
         thresholds : float, tuple, list or mapping, optional
             For two classes. A number t: class 1 from t on, class 0 below. A tuple (low, high): class 0 up to
             low, class 1 from high on, no vote in between. For judges on different scales, a list with one of
@@ -585,9 +586,7 @@ class Votes:
 
     # ------------------------------------------------------------------ other views
 
-    def with_structure(
-        self, layout: str | Mapping[str, Any] | Sequence[SourceInfo | Mapping[str, Any] | str] | None
-    ) -> Votes:
+    def with_structure(self, layout: str | Sequence[SourceInfo | str] | None) -> Votes:
         """Return the votes with the structure of their sources: judge, order, repeat, prompt and model.
 
         Answers of one judge in another order, or repeated, are not independent votes. ``LabelModel().fit``
@@ -595,18 +594,18 @@ class Votes:
 
         Parameters
         ----------
-        layout : str, mapping, sequence or None
+        layout : str, sequence or None
             A pattern of the names, such as ``"{judge}|{order}"``, ``"{judge}@{repeat}"`` or
             ``"{model}/{prompt}|{order}"``; names without the last fields match as well. Or a
-            :class:`~flyingsquid.SourceInfo` or a dict for every source, by name or in order. None removes
-            the structure.
+            :class:`~flyingsquid.SourceInfo`, or the name of a judge, for every source. None removes the
+            structure.
 
         Examples
         --------
         >>> votes = Votes.from_classes([[0, 0, 1], [1, 0, 1]], names=["gpt", "gpt|swap", "rule"])
         >>> votes.with_structure("{judge}|{order}").structure.judges
         ('gpt', 'rule')
-        >>> same = votes.with_structure([{"judge": "gpt"}, {"judge": "gpt", "order": "swap"}, "rule"])
+        >>> same = votes.with_structure(["gpt", SourceInfo("gpt", order="swap"), "rule"])
         >>> same.structure == votes.with_structure("{judge}|{order}").structure
         True
         """

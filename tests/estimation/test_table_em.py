@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from flyingsquid.estimation.tied_em import PairEM, RowEM, converge, rows_of, tied_tables
+from flyingsquid.estimation.table_em import PairEM, RowEM, converge, rows_of, shrunken_tables
 from flyingsquid.estimation.weighted import vote_weights
 from flyingsquid.moments import Moments
 from flyingsquid.votes import Votes
@@ -32,7 +32,7 @@ def shrunk(expected, row_votes):
 def test_tables_are_shrunk_toward_the_accuracy_of_their_source(n_classes):
     expected = np.random.default_rng(0).gamma(1.0, 40.0, (3, n_classes, n_classes))
     expected[2] = 0  # a source without votes is average
-    tables = tied_tables(expected, 100.0)
+    tables = shrunken_tables(expected, 100.0)
     np.testing.assert_allclose(tables, shrunk(expected, 100.0), rtol=1e-12)
     np.testing.assert_allclose(tables.sum(axis=2), 1)
 

@@ -27,7 +27,7 @@ from flyingsquid.inference.weighted import (
 )
 from flyingsquid.moments import Moments
 from flyingsquid.votes import Votes
-from flyingsquid.votes.codes import OneHot, n_votes_in
+from flyingsquid.votes.codes import OneHot, n_votes_in, share_of_odds
 from flyingsquid.votes.grid import CountedRows, PatternGrid
 from flyingsquid.votes.patterns import compressed
 
@@ -63,7 +63,7 @@ class Rows:
 
     Attributes
     ----------
-    cast : OneHot or PatternGrid of u rows
+    one_hot : OneHot or PatternGrid of u rows
     counts : array of shape (u,)
         Number of items with each row.
     voted : array of shape (u,)
@@ -74,7 +74,7 @@ class Rows:
         Number of items, and of those that have votes.
     """
 
-    cast: OneHot | PatternGrid
+    one_hot: OneHot | PatternGrid
     counts: Array
     voted: Array
     votes: Array
@@ -90,18 +90,18 @@ def rows_of(votes: Votes, weights: NDArray[Any] | None, counted: CountedRows | N
     """
     codes, n_classes = votes.codes, votes.n_classes
     counted = counted or CountedRows.of(codes, n_classes, weights)
-    cast: OneHot | PatternGrid
+    one_hot: OneHot | PatternGrid
     if counted is not None and counted.are_dense:
-        cast, counts = counted.grid, counted.counts
+        one_hot, counts = counted.grid, counted.counts
     elif (few := compressed(codes, n_classes, weights)) is not None:
-        cast, counts = OneHot.of(few[0], n_classes, repeated=True), few[1].astype(np.float64)
+        one_hot, counts = OneHot.of(few[0], n_classes, repeated=True), few[1].astype(np.float64)
     else:
         counts = np.ones(votes.n_items) if weights is None else np.asarray(weights, np.float64)
         step = max(1, -(-n_votes_in(codes) // _MOST_VOTES))
         at = np.flatnonzero(counts > 0)[::step] if step > 1 else slice(None)
-        cast, counts = OneHot.of(codes[at], n_classes, repeated=True), counts[at]
-    voted = np.where(cast.n_votes > 0, counts, 0.0)
-    return Rows(cast, counts, voted, cast.vote_sums(counts).T, float(counts.sum()), float(voted.sum()))
+        one_hot, counts = OneHot.of(codes[at], n_classes, repeated=True), counts[at]
+    voted = np.where(one_hot.n_votes > 0, counts, 0.0)
+    return Rows(one_hot, counts, voted, one_hot.vote_sums(counts).T, float(counts.sum()), float(voted.sum()))
 
 
 # ---------------------------------------------------------------------- tables
@@ -142,7 +142,7 @@ class Tables(NamedTuple):
         return TableTerm(logs, weights.weights, np.maximum(prior / prior.sum(), LEAST_PRIOR))
 
 
-def tied_tables(expected: Array, row_votes: float) -> Array:
+def shrunken_tables(expected: Array, row_votes: float) -> Array:
     """Return tables from expected counts of votes, both shape (m, K, K) with axes source, truth, vote.
 
     The sources are last in memory, so that sums over classes add long rows instead of summing short ones.
@@ -152,9 +152,11 @@ def tied_tables(expected: Array, row_votes: float) -> Array:
     diagonal = slice(None, None, n_classes + 1)
     # A pass is mostly calls of NumPy on few numbers, and `np.add.reduce` is half of the call of a sum.
     right, by_truth = counts.reshape(-1, m)[diagonal], np.add.reduce(counts, axis=1)
-    hits, cast = np.add.reduce(right), np.add.reduce(by_truth)
-    average = float(np.add.reduce(hits) + SOURCE_VOTES * _AVERAGE) / float(np.add.reduce(cast) + SOURCE_VOTES)
-    own = (hits + SOURCE_VOTES * average) / (cast + SOURCE_VOTES)
+    hits, n_votes = np.add.reduce(right), np.add.reduce(by_truth)
+    average = float(np.add.reduce(hits) + SOURCE_VOTES * _AVERAGE) / float(
+        np.add.reduce(n_votes) + SOURCE_VOTES
+    )
+    own = (hits + SOURCE_VOTES * average) / (n_votes + SOURCE_VOTES)
     own = row_votes * np.minimum(np.maximum(own, _WORST), _BEST)
     tables = counts + (row_votes - own) / (n_classes - 1)
     np.add(right, own, out=tables.reshape(-1, m)[diagonal])
@@ -216,7 +218,7 @@ class RowEM:
     @cached_property
     def by_votes(self) -> Array:
         """Labels by weighted votes, shape (u, K)."""
-        return shares_of(self.rows.cast.class_sums(self.weights.weights))
+        return shares_of(self.rows.one_hot.class_sums(self.weights.weights))
 
     @cached_property
     def _of_one_sided(self) -> Array | None:
@@ -224,7 +226,7 @@ class RowEM:
         weights, one_sided = self.weights.weights, self.weights.one_sided[:, None]
         if not one_sided.any():
             return None
-        return np.log(shares_of(self.rows.cast.class_sums(np.where(one_sided, weights, 0.0))))
+        return np.log(shares_of(self.rows.one_hot.class_sums(np.where(one_sided, weights, 0.0))))
 
     def start(self) -> Tables:
         """Return the tables that weighted votes imply."""
@@ -245,16 +247,22 @@ class RowEM:
 
     def anchored(self) -> Tables:
         """Return tables by ten passes whose labels are held close to weighted votes."""
-        tables = self._maximize(*self._count(self.by_votes)[:2], _ANCHORED_ROW_VOTES)
+        votes, voted, _ = self._count(self.by_votes)
+        tables = self._maximize(votes, voted, _ANCHORED_ROW_VOTES)
         for _ in range(_ANCHORED_PASSES - 1):
-            labels = (1 - _ANCHOR) * self.posterior(tables) + _ANCHOR * self.by_votes
-            tables = self._maximize(*self._count(labels)[:2], _ANCHORED_ROW_VOTES)
+            # Numbers are linear in the labels, so they are mixed instead of the labels.
+            now = self._expect(tables, 0.0)
+            tables = self._maximize(
+                (1 - _ANCHOR) * now.votes + _ANCHOR * votes,
+                (1 - _ANCHOR) * now.voted + _ANCHOR * voted,
+                _ANCHORED_ROW_VOTES,
+            )
         return tables
 
     def posterior(self, tables: Tables, abstention: float = 0.0) -> Array:
         """Return P(Y = k | votes) of the rows by tables, shape (u, K)."""
         term = tables.term(self.weights, abstention)
-        return table_posterior(self.rows.cast, term, self.weights.one_sided, self._of_one_sided)
+        return table_posterior(self.rows.one_hot, term, self.weights.one_sided, self._of_one_sided)
 
     def moved_share(self, tables: Tables) -> float:
         """Return the share of items that tables move from one class to another, relative to weighted votes.
@@ -273,7 +281,7 @@ class RowEM:
 
     def _log_likelihood(self, tables: Tables) -> Array:
         """Return the log-likelihood of each row, shape (u,)."""
-        scores = table_scores(self.rows.cast, tables.term(self.weights), self._of_one_sided)
+        scores = table_scores(self.rows.one_hot, tables.term(self.weights), self._of_one_sided)
         top = row_tops(scores)
         return np.asarray(top[:, 0] + np.log(np.exp(scores - top).sum(axis=1)))
 
@@ -285,15 +293,16 @@ class RowEM:
         # For two classes, one of them suffices.
         weights, offset = self._log_odds(now, abstention)
         if self._of_one_sided is None:
-            second = rows.cast.logistic(weights, offset, rows.counts)
+            second = rows.one_hot.logistic(weights, offset, rows.counts)
         else:
-            added = self._of_one_sided[:, 1] - self._of_one_sided[:, 0]
-            second = rows.counts * expit(rows.cast @ weights + (added + offset))
+            odds = rows.one_hot @ -weights
+            odds -= self._of_one_sided[:, 1] - self._of_one_sided[:, 0] + offset
+            second = share_of_odds(odds, rows.counts)
         # A dot product would wait for a second thread, long on a busy machine.
         items = float(np.add.reduce(second))
         voted = items - (rows.n_items - rows.n_voted) * float(expit(offset))
         votes = np.empty((2, *rows.votes.T.shape))
-        votes[1] = rows.cast.vote_sums(second)
+        votes[1] = rows.one_hot.vote_sums(second)
         np.subtract(rows.votes.T, votes[1], out=votes[0])
         return Expected(
             votes.transpose(2, 0, 1),
@@ -320,7 +329,7 @@ class RowEM:
     def _count(self, labels: Array) -> Expected:
         """Return the numbers that labels of shape (u, K) imply."""
         rows = self.rows
-        votes = rows.cast.vote_sums(labels * rows.counts[:, None]).transpose(1, 2, 0)
+        votes = rows.one_hot.vote_sums(labels * rows.counts[:, None]).transpose(1, 2, 0)
         return Expected(votes, rows.voted @ labels, rows.counts @ labels)
 
     def _maximize(self, votes: Array, voted: Array, row_votes: float) -> Tables:
@@ -328,7 +337,7 @@ class RowEM:
         if self._of_one_sided is not None:
             votes = np.where(self.weights.one_sided[:, None, None], 0.0, votes)
         balance = _balance_of(voted) if self.balance is None else self.balance
-        return Tables(tied_tables(votes, row_votes), balance)
+        return Tables(shrunken_tables(votes, row_votes), balance)
 
 
 # ---------------------------------------------------------------------- counts of pairs
@@ -383,15 +392,17 @@ class PairEM:
         """
         moments, balance, n_classes = self.moments, self.balance, self.moments.n_classes
         m, overall = moments.n_sources, moments.coverage.clip(_LEAST_COVERAGE, 1 - _LEAST_COVERAGE)
-        cast = np.asarray(moments.vote_counts, np.float64)
+        vote_counts = np.asarray(moments.vote_counts, np.float64)
         if abstention:
             counts = _pairs_with_abstention(moments, abstention) * self._counted
-            cast = np.column_stack([cast, np.maximum(moments.n_items - cast.sum(axis=1), 0.0)])
+            vote_counts = np.column_stack(
+                [vote_counts, np.maximum(moments.n_items - vote_counts.sum(axis=1), 0.0)]
+            )
         else:
             counts = moments.pair_counts * self._counted
         met = counts.sum(axis=(1, 3)).T  # of each source, votes of each kind on items with another's vote
-        scale = np.divide(cast, met, out=np.zeros_like(cast), where=met > 0).T.ravel()
-        n_votes, items = len(counts), cast.sum() / m
+        scale = np.divide(vote_counts, met, out=np.zeros_like(vote_counts), where=met > 0).T.ravel()
+        n_votes, items = len(counts), vote_counts.sum() / m
         of_pairs = counts.transpose(0, 2, 1, 3).reshape(n_votes * m, n_votes * m)
 
         def step(now: Tables) -> Tables:
@@ -409,7 +420,7 @@ class PairEM:
             answers = answers.reshape(n_classes, n_votes, m)
             votes = answers[:, :n_classes]
             return Tables(
-                tied_tables(votes.transpose(2, 0, 1), ROW_VOTES),
+                shrunken_tables(votes.transpose(2, 0, 1), ROW_VOTES),
                 _balance_of(items * mass / max(mass.sum(), 1e-9)) if balance is None else balance,
                 _coverage_by_class(votes.sum(axis=1), answers.sum(axis=1)) if abstention else None,
             )
@@ -420,9 +431,9 @@ class PairEM:
 def _pairs_with_abstention(moments: Moments, factor: float) -> Array:
     """Return counts of pairs of votes, shape (K + 1, K + 1, m, m); abstention is last, with less weight."""
     pairs = moments.pair_counts.astype(np.float64)
-    cast = np.asarray(moments.vote_counts, np.float64).T[:, :, None]  # (K, m, 1)
-    one_votes = np.maximum(cast - pairs.sum(axis=1), 0.0)  # i votes and j does not
-    silent = moments.n_items - cast.sum(axis=0) - one_votes.sum(axis=0).T  # neither votes
+    vote_counts = np.asarray(moments.vote_counts, np.float64).T[:, :, None]  # (K, m, 1)
+    one_votes = np.maximum(vote_counts - pairs.sum(axis=1), 0.0)  # i votes and j does not
+    silent = moments.n_items - vote_counts.sum(axis=0) - one_votes.sum(axis=0).T  # neither votes
     answers = np.zeros((len(pairs) + 1, len(pairs) + 1, *pairs.shape[2:]))
     answers[:-1, :-1] = pairs
     answers[:-1, -1] = factor * one_votes
