@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
-from typing import Any, Literal, NamedTuple, Self, TypeAlias
+from typing import Any, Literal, Self, TypeAlias
 
 import numpy as np
 from numpy.typing import NDArray
@@ -91,13 +91,123 @@ class BestOf(Tabular):
         )
 
 
-class _Counted(NamedTuple):
-    """Names and sums of everything fitted so far."""
+@dataclass(frozen=True, slots=True, eq=False)
+class _ScoreFit:
+    """Parameters of one fit and what follows from them.
+
+    Every method of the model reads one such value once, so that a fit in another thread cannot mix two fits.
+    """
 
     names: tuple[str, ...] | None
     moments: ScoreMoments
-    fit: ScoreParameters
-    scale: TruthScale
+    parameters: ScoreParameters
+    truth: TruthScale
+
+    @classmethod
+    def of(cls, names: tuple[str, ...] | None, moments: ScoreMoments, share: float | None) -> Self:
+        parameters = fit_scores(moments, share)
+        return cls(names, moments, parameters, TruthScale.of(parameters, moments))
+
+    @property
+    def source_names(self) -> tuple[str, ...]:
+        return self.names or tuple(f"source {j}" for j in range(self.moments.n_sources))
+
+    @property
+    def reliability(self) -> Array:
+        return self.parameters.loadings**2 / self.parameters.single
+
+    @property
+    def reliability_interval(self) -> Array:
+        reach = NORMAL_95 * self.parameters.square_errors / self.parameters.single
+        return np.clip(_around(self.reliability, reach), 0.0, 1.0)
+
+    @property
+    def bias_interval(self) -> Array:
+        return _around(self.truth.bias, NORMAL_95 * self.truth.bias_errors)
+
+    @property
+    def scale_interval(self) -> Array:
+        scale = self.truth.scale
+        return _around(scale, NORMAL_95 * np.abs(scale) * self.parameters.scale_errors)
+
+    @property
+    def noise(self) -> Array:
+        fit = self.parameters
+        return fit.spreads * np.sqrt(fit.noise + fit.repeat_noise)
+
+    @property
+    def noise_interval(self) -> Array:
+        fit = self.parameters
+        variances = _around(fit.noise + fit.repeat_noise, NORMAL_95 * fit.noise_errors)
+        return fit.spreads[:, None] * np.sqrt(np.maximum(variances, 0.0))
+
+    @property
+    def retest(self) -> Array:
+        fit = self.parameters
+        return np.where(self.moments.repeat_freedom > 0, 1 - fit.repeat_noise / fit.single, np.nan)
+
+    @property
+    def weights(self) -> Array:
+        weights = self.parameters.weights_of(np.ones(self.moments.n_sources, np.int64))
+        return np.asarray(weights / np.abs(weights).sum())
+
+    def read(self, scores: Any) -> Scores:
+        """Read scores of the fitted judges, matched by name."""
+        return _read(scores, None, self.names).matched_to(self.names, self.moments.n_sources)
+
+    def posterior(self, read: Scores) -> tuple[Array, Array]:
+        """Return mean and variance of the truth of each item, on the scale of the judges."""
+        fit, truth = self.parameters, self.truth
+        scores, repeats = mean_over_repeats(read.values)
+        usable = fit.usable
+        z = (scores[:, usable] - fit.means[usable]) / fit.spreads[usable]
+        repeats = repeats.astype(np.int64)
+        mean, variance = posterior(
+            z,
+            fit.loadings[usable],
+            fit.noise_of(repeats)[:, usable],
+            fit.weights_of(repeats)[:, usable],
+            fit.shared,
+        )
+        return truth.center + truth.spread * mean, truth.spread**2 * variance
+
+    def level_shares(self, read: Scores, levels: Array) -> Array:
+        """Return the probability of each level of an ordinal scale, shape (n, K)."""
+        fit, truth, moments = self.parameters, self.truth, self.moments
+        usable = fit.usable
+        scores = mean_over_repeats(read.values)[0][:, usable]
+        edges = (levels[1:] + levels[:-1]) / 2
+        cells = np.where(np.isnan(scores), -1, np.searchsorted(edges, scores, side="left"))
+        expected = truth.center + truth.bias + truth.scale * (levels[:, None] - truth.center)
+        noise = fit.spreads * np.sqrt(np.maximum(1 - fit.loadings**2, fit.noise))
+        shares = LevelShares.of(expected[:, usable], noise[usable], levels)
+        bounds = np.concatenate([[-np.inf], edges, [np.inf]])
+        balance = np.diff(ndtr((bounds - truth.center) / truth.spread))
+        at = np.ix_(usable, usable)
+        share_of_any = shares.share_of_any(moments.pairs[at], moments.equal[at], balance)
+        return to_probabilities(shares.evidence(cells, share_of_any))
+
+    def concerns(self) -> list[str]:
+        """Return what users should know about the judges."""
+        fit, (low, high) = self.parameters, self.reliability_interval.T
+        constant, is_unrelated = np.isnan(fit.spreads), fit.usable & (high < _UNRELATED)
+        reverses = fit.usable & (fit.loadings < 0) & (low > 0) & ~is_unrelated
+        found = (
+            (
+                "These sources have fewer than three scores, or always the same score, and are ignored",
+                constant,
+            ),
+            ("These sources share too few items with others and are ignored", ~fit.usable & ~constant),
+            ("These sources rank items in reverse", reverses),
+            ("These sources have almost nothing in common with the others", is_unrelated),
+        )
+        names = self.source_names
+        concerns = [f"{what}: {format_names(names_in(names, mask))}." for what, mask in found if mask.any()]
+        if fit.equal:
+            concerns.append(
+                "No triplet of sources determines their reliabilities, so all are assumed to be equal."
+            )
+        return concerns
 
 
 class ScoreModel(Estimator):
@@ -159,7 +269,7 @@ class ScoreModel(Estimator):
     """
 
     _estimator_type = "regressor"
-    _counted: _Counted
+    _fit: _ScoreFit
     # Names and sums that do not determine the parameters yet.
     _pending: tuple[tuple[str, ...] | None, ScoreMoments] | None
 
@@ -199,12 +309,15 @@ class ScoreModel(Estimator):
         """
         share = self._read_shrinkage()
         with self._lock:
-            pending = self.__dict__.get("_pending") or self.__dict__.get("_counted")
+            if self.__dict__.get("_pending") is not None:
+                pending = self._pending
+            else:
+                pending = (self._fit.names, self._fit.moments) if hasattr(self, "_fit") else None
             if pending is None:
                 read = _read(scores, None)
                 names, moments = read.names, ScoreMoments.of(read.values)
             else:
-                names, before = pending[:2]
+                names, before = pending
                 read = _read(scores, None, names).matched_to(names, before.n_sources)
                 moments = before + ScoreMoments.of(read.values)
             self._pending = names, moments
@@ -227,35 +340,13 @@ class ScoreModel(Estimator):
             return self._keep(ours.names, ours.moments + theirs.moments, share)
 
     def _keep(self, names: tuple[str, ...] | None, moments: ScoreMoments, share: float | None) -> Self:
-        fit = fit_scores(moments, share)
+        fit = _ScoreFit.of(names, moments, share)
         with self._lock:
-            self._counted = _Counted(names, moments, fit, TruthScale.of(fit, moments))
-            self._pending = None
-        concerns = self._concerns()
+            self._fit, self._pending = fit, None
+        concerns = fit.concerns()
         if concerns:
             warn_about_sources(" ".join(concerns), stacklevel=3)
         return self
-
-    def _concerns(self) -> list[str]:
-        fit, (low, high) = self._fitted.fit, self.reliability_interval_.T
-        constant, is_unrelated = np.isnan(fit.spreads), fit.usable & (high < _UNRELATED)
-        reverses = fit.usable & (fit.loadings < 0) & (low > 0) & ~is_unrelated
-        found = (
-            (
-                "These sources have fewer than three scores, or always the same score, and are ignored",
-                constant,
-            ),
-            ("These sources share too few items with others and are ignored", ~fit.usable & ~constant),
-            ("These sources rank items in reverse", reverses),
-            ("These sources have almost nothing in common with the others", is_unrelated),
-        )
-        names = self.source_names_
-        concerns = [f"{what}: {format_names(names_in(names, mask))}." for what, mask in found if mask.any()]
-        if fit.equal:
-            concerns.append(
-                "No triplet of sources determines their reliabilities, so all are assumed to be equal."
-            )
-        return concerns
 
     # ------------------------------------------------------------------ prediction
 
@@ -269,8 +360,9 @@ class ScoreModel(Estimator):
         output : {"numpy", "pandas", "polars"}, default="numpy"
             ``"pandas"`` is a Series indexed by item identifier.
         """
-        read = self._read(scores)
-        mean, _ = self._posterior(read)
+        fit = self._fitted
+        read = fit.read(scores)
+        mean, _ = fit.posterior(read)
         return to_output(mean, output, _ids(read), ["score"])
 
     def predict_interval(self, scores: Any, *, confidence: float = 0.95, output: Output = "numpy") -> Any:
@@ -295,8 +387,9 @@ class ScoreModel(Estimator):
         """
         if not (is_number(confidence) and 0 < confidence < 1):
             raise OptionError(f"`confidence` must be a float in (0, 1); got {format_value(confidence)}.")
-        read = self._read(scores)
-        mean, variance = self._posterior(read)
+        fit = self._fitted
+        read = fit.read(scores)
+        mean, variance = fit.posterior(read)
         reach = float(ndtri((1 + confidence) / 2)) * np.sqrt(variance)
         ends = np.stack([mean - reach, mean + reach], axis=1)
         return to_output(ends, output, _ids(read), ["low", "high"])
@@ -314,8 +407,9 @@ class ScoreModel(Estimator):
             The grades on the scale of the judges, such as ``[1, 2, 3, 4, 5]``.
         output : {"numpy", "pandas", "polars"}, default="numpy"
         """
-        read, marks = self._read(scores), _read_levels(levels)
-        return to_output(self._level_shares(read, marks), output, _ids(read), marks.tolist())
+        fit = self._fitted
+        read, marks = fit.read(scores), _read_levels(levels)
+        return to_output(fit.level_shares(read, marks), output, _ids(read), marks.tolist())
 
     def predict_class(self, scores: Any, levels: Sequence[float], *, output: Output = "numpy") -> Any:
         """Return the most probable level of an ordinal scale for every item, shape (n,).
@@ -337,8 +431,9 @@ class ScoreModel(Estimator):
         >>> bool(right.mean() > (np.median(scores, axis=1) == stars).mean())
         True
         """
-        read, marks = self._read(scores), _read_levels(levels)
-        best = np.asarray(levels)[self._level_shares(read, marks).argmax(axis=1)]
+        fit = self._fitted
+        read, marks = fit.read(scores), _read_levels(levels)
+        best = np.asarray(levels)[fit.level_shares(read, marks).argmax(axis=1)]
         return to_output(best, output, _ids(read), ["class"])
 
     def best_of(self, scores: Any, groups: Any = None) -> BestOf:
@@ -369,12 +464,16 @@ class ScoreModel(Estimator):
         >>> model.best_of(scores[0], groups=["q1"] * 4).probabilities.shape
         (1, 4)
         """
+        fit = self._fitted
         if groups is None:
-            read, keys, rows = self._candidates(scores)
+            array = _read_candidates(scores)
+            keys, rows = np.arange(len(array)), np.arange(array.shape[0] * array.shape[1])
+            rows = rows.reshape(array.shape[:2])
+            read = fit.read(array.reshape(rows.size, *array.shape[2:]))
         else:
-            read = self._read(scores)
+            read = fit.read(scores)
             keys, rows = _group_rows(groups, len(read.values))
-        mean, variance = self._posterior(read)
+        mean, variance = fit.posterior(read)
         present = rows >= 0
         # In a grid, candidates without scores are left out; with `groups`, every row is a candidate.
         if groups is None:
@@ -386,62 +485,18 @@ class ScoreModel(Estimator):
         chosen = np.where(some, np.argmax(np.where(present, means, -np.inf), axis=1), -1)
         return BestOf(keys, chosen, shares, means)
 
-    def _candidates(self, scores: Any) -> tuple[Scores, NDArray[Any], NDArray[np.intp]]:
-        array = np.asanyarray(scores) if isinstance(scores, (np.ndarray, list, tuple)) else None
-        if array is None or array.ndim not in (3, 4) or 0 in array.shape:
-            raise VotesError(
-                "`scores` must be an array of groups, candidates and judges, (g, c, m) or (g, c, m, r); for "
-                "one row per candidate, pass `groups`.",
-                parameter="groups",
-            )
-        n_groups, width = array.shape[:2]
-        read = self._read(array.reshape(n_groups * width, *array.shape[2:]))
-        return read, np.arange(n_groups), np.arange(n_groups * width).reshape(n_groups, width)
-
-    def _posterior(self, read: Scores) -> tuple[Array, Array]:
-        """Return mean and variance of the truth of each item, on the scale of the judges."""
-        _, _, fit, units = self._fitted
-        scores, repeats = mean_over_repeats(read.values)
-        usable = fit.usable
-        z = (scores[:, usable] - fit.means[usable]) / fit.spreads[usable]
-        repeats = repeats.astype(np.int64)
-        mean, variance = posterior(
-            z,
-            fit.loadings[usable],
-            fit.noise_of(repeats)[:, usable],
-            fit.weights_of(repeats)[:, usable],
-            fit.shared,
-        )
-        return units.center + units.spread * mean, units.spread**2 * variance
-
-    def _level_shares(self, read: Scores, levels: Array) -> Array:
-        _, moments, fit, units = self._fitted
-        usable = fit.usable
-        scores = mean_over_repeats(read.values)[0][:, usable]
-        edges = (levels[1:] + levels[:-1]) / 2
-        cells = np.where(np.isnan(scores), -1, np.searchsorted(edges, scores, side="left"))
-        expected = units.center + units.bias + units.scale * (levels[:, None] - units.center)
-        noise = fit.spreads * np.sqrt(np.maximum(1 - fit.loadings**2, fit.noise))
-        shares = LevelShares.of(expected[:, usable], noise[usable], levels)
-        bounds = np.concatenate([[-np.inf], edges, [np.inf]])
-        balance = np.diff(ndtr((bounds - units.center) / units.spread))
-        at = np.ix_(usable, usable)
-        share_of_any = shares.share_of_any(moments.pairs[at], moments.equal[at], balance)
-        return to_probabilities(shares.evidence(cells, share_of_any))
-
     # ------------------------------------------------------------------ fitted attributes
 
     @property
-    def _fitted(self) -> _Counted:
-        if not hasattr(self, "_counted"):
+    def _fitted(self) -> _ScoreFit:
+        if not hasattr(self, "_fit"):
             raise not_fitted(f"This {type(self).__name__} is not fitted yet; call fit or partial_fit first.")
-        return self._counted
+        return self._fit
 
     @property
     def source_names_(self) -> tuple[str, ...]:
         """Names of the m judges."""
-        counted = self._fitted
-        return counted.names or tuple(f"source {j}" for j in range(counted.moments.n_sources))
+        return self._fitted.source_names
 
     @property
     def n_features_in_(self) -> int:
@@ -454,67 +509,59 @@ class ScoreModel(Estimator):
 
     @property
     def reliability_(self) -> Array:
-        fit = self._fitted.fit
-        return fit.loadings**2 / fit.single
+        return self._fitted.reliability
 
     @property
     def reliability_interval_(self) -> Array:
-        fit = self._fitted.fit
-        reach = NORMAL_95 * fit.square_errors / fit.single
-        return np.clip(_around(self.reliability_, reach), 0.0, 1.0)
+        return self._fitted.reliability_interval
 
     @property
     def bias_(self) -> Array:
-        return self._fitted.scale.bias
+        return self._fitted.truth.bias
 
     @property
     def bias_interval_(self) -> Array:
-        return _around(self.bias_, NORMAL_95 * self._fitted.scale.bias_errors)
+        return self._fitted.bias_interval
 
     @property
     def scale_(self) -> Array:
-        return self._fitted.scale.scale
+        return self._fitted.truth.scale
 
     @property
     def scale_interval_(self) -> Array:
-        return _around(self.scale_, NORMAL_95 * np.abs(self.scale_) * self._fitted.fit.scale_errors)
+        return self._fitted.scale_interval
 
     @property
     def noise_(self) -> Array:
-        fit = self._fitted.fit
-        return fit.spreads * np.sqrt(fit.noise + fit.repeat_noise)
+        return self._fitted.noise
 
     @property
     def noise_interval_(self) -> Array:
-        fit = self._fitted.fit
-        variances = _around(fit.noise + fit.repeat_noise, NORMAL_95 * fit.noise_errors)
-        return fit.spreads[:, None] * np.sqrt(np.maximum(variances, 0.0))
+        return self._fitted.noise_interval
 
     @property
     def retest_(self) -> Array:
-        fit, moments = self._fitted.fit, self._fitted.moments
-        return np.where(moments.repeat_freedom > 0, 1 - fit.repeat_noise / fit.single, np.nan)
+        return self._fitted.retest
 
     @property
     def weights_(self) -> Array:
-        weights = self._fitted.fit.weights_of(np.ones(self.n_features_in_, np.int64))
-        return np.asarray(weights / np.abs(weights).sum())
+        return self._fitted.weights
 
     @property
     def center_(self) -> float:
-        return self._fitted.scale.center
+        return self._fitted.truth.center
 
     @property
     def spread_(self) -> float:
-        return self._fitted.scale.spread
+        return self._fitted.truth.spread
 
     @property
     def shrinkage_(self) -> float:
-        return self._fitted.fit.shrinkage
+        return self._fitted.parameters.shrinkage
 
     @property
     def misfit_(self) -> float:
-        return self._fitted.fit.misfit
+        return self._fitted.parameters.misfit
 
     def summary(self) -> Table:
         """Return one row per judge with reliability, bias, scale, noise and weight.
@@ -530,19 +577,19 @@ class ScoreModel(Estimator):
         small           78%  73%   84%  0.585   0.99   1.06    0.30  100.0%
         tiny            55%  48%   63%  -1.16   1.03   1.86    0.25  100.0%
         """
-        with self._lock:  # all parameters of one fit
-            moments, names = self._fitted.moments, self.source_names_
-            columns = {
-                "reliability": self.reliability_,
-                "low": self.reliability_interval_[:, 0],
-                "high": self.reliability_interval_[:, 1],
-                "bias": self.bias_,
-                "scale": self.scale_,
-                "noise": self.noise_,
-                "retest": self.retest_,
-                "weight": self.weights_,
-                "scored": moments.counts / max(1, moments.n_items),
-            }
+        fit = self._fitted
+        moments, names = fit.moments, fit.source_names
+        columns = {
+            "reliability": fit.reliability,
+            "low": fit.reliability_interval[:, 0],
+            "high": fit.reliability_interval[:, 1],
+            "bias": fit.truth.bias,
+            "scale": fit.truth.scale,
+            "noise": fit.noise,
+            "retest": fit.retest,
+            "weight": fit.weights,
+            "scored": moments.counts / max(1, moments.n_items),
+        }
         formats = ("", ".0%", ".0%", ".0%", ".3g", ".2f", ".3g", ".2f", ".2f", ".1%")
         rows = zip(names, *(column.tolist() for column in columns.values()), strict=True)
         size = f"{format_count(len(names), 'source')}, {format_count(moments.n_items, 'item')}"
@@ -555,7 +602,8 @@ class ScoreModel(Estimator):
         write_state(path, self._to_state())
 
     def _to_state(self) -> State:
-        names, moments, *_ = self._fitted
+        fit = self._fitted
+        names, moments = fit.names, fit.moments
         share = self._read_shrinkage()
         meta = {
             "names": None if names is None else list(names),
@@ -572,13 +620,12 @@ class ScoreModel(Estimator):
         if names is not None and not len(names) == len(set(names)) == moments.n_sources:
             raise ModelFileError("`names` in the file must contain one distinct name per source.")
         model = cls(shrinkage=state.meta["shrinkage"])
-        fit = fit_scores(moments, model._read_shrinkage())
         names = None if names is None else tuple(names)
-        model._counted = _Counted(names, moments, fit, TruthScale.of(fit, moments))
+        model._fit = _ScoreFit.of(names, moments, model._read_shrinkage())
         return model
 
     def __sklearn_is_fitted__(self) -> bool:
-        return hasattr(self, "_counted")
+        return hasattr(self, "_fit")
 
     def __sklearn_tags__(self) -> Any:
         tags = super().__sklearn_tags__()
@@ -594,16 +641,22 @@ class ScoreModel(Estimator):
             return float(share)
         raise OptionError(f'`shrinkage` must be "auto" or a float in [0, 1]; got {format_value(share)}.')
 
-    def _read(self, scores: Any) -> Scores:
-        counted = self._fitted
-        read = _read(scores, None, counted.names)
-        return read.matched_to(counted.names, counted.moments.n_sources)
-
 
 def _read(scores: Any, names: Iterable[str] | None, fitted: Sequence[str] | None = None) -> Scores:
     if isinstance(scores, (str, os.PathLike)):
         return read_score_file(scores, fitted=fitted)
     return read_score_table(scores, names, fitted)
+
+
+def _read_candidates(scores: Any) -> NDArray[Any]:
+    array = np.asanyarray(scores) if isinstance(scores, (np.ndarray, list, tuple)) else None
+    if array is None or array.ndim not in (3, 4) or 0 in array.shape:
+        raise VotesError(
+            "`scores` must be an array of groups, candidates and judges, (g, c, m) or (g, c, m, r); for "
+            "one row per candidate, pass `groups`.",
+            parameter="groups",
+        )
+    return array
 
 
 def _ids(read: Scores) -> list[Any] | None:
