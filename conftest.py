@@ -8,3 +8,4 @@ collect_ignore = [] if find_spec("torch") else _NEED_TORCH
 collect_ignore += [] if find_spec("numba") else ["src/flyingsquid/kernels/compiled.py"]
 collect_ignore += [] if find_spec("matplotlib") else ["src/flyingsquid/plot.py"]
 collect_ignore += [] if find_spec("dask") else ["src/flyingsquid/distributed"]
+collect_ignore += [] if find_spec("starlette") else ["src/flyingsquid/studio/server.py"]

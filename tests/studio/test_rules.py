@@ -8,6 +8,8 @@ import types
 import numpy as np
 import pytest
 
+pytest.importorskip("starlette", reason="the extra [studio] is not installed")
+
 import flyingsquid as fs
 from flyingsquid.studio.rules import name_sources, read_source
 from flyingsquid.studio.server import export, list_exports

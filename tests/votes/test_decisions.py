@@ -158,6 +158,7 @@ def test_a_model_is_fitted_on_a_file(tmp_path):
     path.write_text("id,a,b,c\np,0,0,0\nq,1,1,1\nr,1,0,1\n")
     labels = fs.LabelModel().fit(str(path)).predict(path, output="pandas")
     assert labels.to_dict() == {"p": 0, "q": 1, "r": 1}
+    pytest.importorskip("pyarrow")
     pl.read_csv(path).write_parquet(tmp_path / "votes.parquet")
     assert fs.MajorityVote().fit(tmp_path / "votes.parquet").source_names_ == ("a", "b", "c")
 
