@@ -32,6 +32,7 @@ def test_missing_extra_is_named(tmp_path, monkeypatch):
     assert "pip install 'flyingsquid[studio]'" in answer.stderr
 
 
+@pytest.mark.extra
 def test_project_of_other_data_is_refused(tmp_path):
     with open_workspace(tmp_path):
         pass
@@ -41,6 +42,7 @@ def test_project_of_other_data_is_refused(tmp_path):
     assert "400 items, but the data has 50" in answer.stderr
 
 
+@pytest.mark.extra
 def test_columns_and_features_must_fit_the_data(tmp_path):
     data = write_comments(tmp_path / "comments.csv")
     answer = run(data, "--text", "title")
@@ -57,6 +59,7 @@ def test_columns_and_features_must_fit_the_data(tmp_path):
     assert run(data, "--classes", "only").exit_code == 2
 
 
+@pytest.mark.extra
 def test_empty_files_are_refused(tmp_path):
     (tmp_path / "empty.csv").write_text("id,text\n")
     answer = run(tmp_path / "empty.csv")
