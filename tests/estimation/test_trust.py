@@ -4,7 +4,7 @@ from functools import partial
 
 import numpy as np
 import pytest
-from scipy import stats
+from scipy import integrate, stats
 
 from flyingsquid.estimation.dependence import Dependence
 from flyingsquid.estimation.table_em import Tables
@@ -120,7 +120,7 @@ def normal(value, variance):
 def evidence_of_mean(mean, error, scale):
     """Wrong tables: half a normal of scale .15. Negligible: a normal of scale .003."""
     grid = np.linspace(0, 1, 200_001)
-    wrong = np.trapezoid(2 * normal(grid, (scale * 0.15) ** 2) * normal(mean - grid, error**2), grid)
+    wrong = integrate.trapezoid(2 * normal(grid, (scale * 0.15) ** 2) * normal(mean - grid, error**2), grid)
     return np.log(wrong / normal(mean, (scale * 0.003) ** 2 + error**2))
 
 

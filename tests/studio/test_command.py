@@ -29,48 +29,52 @@ def test_missing_extra_is_named(tmp_path, monkeypatch):
     )
     answer = run(write_comments(tmp_path / "comments.csv"))
     assert answer.exit_code == 1
-    assert "pip install 'flyingsquid[studio]'" in answer.stderr
+    assert "pip install 'flyingsquid[studio]'" in answer.output
 
 
 @pytest.mark.extra
 def test_project_of_other_data_is_refused(tmp_path):
+    pytest.importorskip("uvicorn")
     with open_workspace(tmp_path):
         pass
     write_comments(tmp_path / "comments.csv", 50)
     answer = run(tmp_path / "comments.csv")
     assert answer.exit_code == 1
-    assert "400 items, but the data has 50" in answer.stderr
+    assert "400 items, but the data has 50" in answer.output
 
 
 @pytest.mark.extra
 def test_columns_and_features_must_fit_the_data(tmp_path):
+    pytest.importorskip("uvicorn")
     data = write_comments(tmp_path / "comments.csv")
     answer = run(data, "--text", "title")
     assert answer.exit_code == 2
-    assert "title" in answer.stderr
+    assert "title" in answer.output
     np.save(tmp_path / "few.npy", np.ones((3, 2)))
     answer = run(data, "--features", tmp_path / "few.npy")
     assert answer.exit_code == 2
-    assert "(400, d)" in answer.stderr
+    assert "(400, d)" in answer.output
     np.save(tmp_path / "objects.npy", np.array([object()]), allow_pickle=True)
     answer = run(data, "--features", tmp_path / "objects.npy")
     assert answer.exit_code == 1
-    assert ".npy" in answer.stderr
+    assert ".npy" in answer.output
     assert run(data, "--classes", "only").exit_code == 2
 
 
 @pytest.mark.extra
 def test_empty_files_are_refused(tmp_path):
+    pytest.importorskip("uvicorn")
     (tmp_path / "empty.csv").write_text("id,text\n")
     answer = run(tmp_path / "empty.csv")
     assert answer.exit_code == 1
-    assert "no items" in answer.stderr
+    assert "no items" in answer.output
 
 
 @pytest.mark.extra
 @pytest.mark.parametrize("example", re.findall(r"flyingsquid studio .*", studio.help or ""))
 def test_examples_of_the_help_run(tmp_path, monkeypatch, example):
     """Everything but serving, which tests/studio/test_server.py does."""
+    pytest.importorskip("starlette")
     monkeypatch.chdir(tmp_path)
     data = write_comments(tmp_path / "comments.csv", 60)
     pd.read_csv(data).to_parquet("reviews.parquet")
