@@ -68,10 +68,11 @@ def test_two_classes_take_the_same_pass_as_many(one_sided):
     em = RowEM(rows_of(Votes.from_classes(votes, classes=[0, 1]), None), weights, None)
     now = em.start()
     labels = em.posterior(now)
-    expected = em._count(labels)
-    np.testing.assert_allclose(em._expect(now, 0.0).votes, expected.votes, rtol=1e-9)
-    np.testing.assert_allclose(em._expect(now, 0.0).items, expected.items, rtol=1e-9)
-    np.testing.assert_allclose(em._expect(now, 0.0).voted, expected.voted, rtol=1e-9)
+    votes = em.rows.one_hot.vote_sums(labels * em.rows.counts[:, None]).transpose(1, 2, 0)
+    for found in (em._expect(now, 0.0), em.rows.count(labels)):
+        np.testing.assert_allclose(found.votes, votes, rtol=1e-9)
+        np.testing.assert_allclose(found.items, em.rows.counts @ labels, rtol=1e-9)
+        np.testing.assert_allclose(found.voted, em.rows.voted @ labels, rtol=1e-9)
 
 
 def test_pairs_start_without_one_sided_sources():
@@ -201,7 +202,7 @@ def test_anchored_labels_keep_a_tenth_of_the_weighted_votes():
     for number in range(10):
         if number:
             labels = 0.9 * em.posterior(tables) + 0.1 * em.by_votes  # noqa: F821
-        tables = em._maximize(*em._count(labels)[:2], 10.0)
+        tables = em._maximize(*em.rows.count(labels)[:2], 10.0)
     np.testing.assert_allclose(em.anchored().tables, tables.tables, rtol=1e-12)
 
 

@@ -247,7 +247,10 @@ def fit_mixture(
         most = MOST_FROM_PAIRS if em is None else 1.0
         trust = trust_in_tables(tested, pairs, tables, sums_of_pairs, weights, dependence, against, most=most)
     mixture = _mix(moments, pairs, complete, balance, em, term, trust, dependence, weights)
-    labeled = None if rows is None else RowLabels(rows, mixture, by_tables)
+    labeled = None
+    if em is not None:
+        is_known = mixture.prior is None and mixture.weights is em.weights.weights
+        labeled = RowLabels(em.rows, mixture, by_tables, em.by_votes if is_known else None)
     return assess_mixture(moments, labeled, balance, mixture, tables, trust, dependence)
 
 
@@ -445,9 +448,10 @@ def _only_class(labels: RowLabels) -> int | None:
     """Return the label of all items with votes, if it is the same for all."""
     rows, mixture = labels.rows, labels.mixture
     if len(rows.counts) > _MANY_ROWS:  # mostly, some of them show that labels differ
-        voted = np.flatnonzero(rows.voted)
-        some = one_hot_posterior(rows.one_hot[voted[:: _MANY_ROWS // 16]], mixture).argmax(axis=1)
-        if (some != some[:1]).any():
+        some = np.arange(0, len(rows.counts), _MANY_ROWS // 16)
+        some = some[rows.voted[some] > 0]
+        best = one_hot_posterior(rows.one_hot[some], mixture).argmax(axis=1)
+        if (best != best[:1]).any():
             return None
     mixed = one_hot_posterior(rows.one_hot, mixture, labels.fallback, labels.by_tables)
     best = mixed[rows.voted > 0].argmax(axis=1)

@@ -30,6 +30,7 @@ from flyingsquid.estimation.table_em import (
     ROW_VOTES,
     SOURCE_VOTES,
     UNIFORM_ITEMS,
+    Expected,
     Rows,
     Tables,
 )
@@ -109,11 +110,14 @@ class RowLabels:
     mixture : Mixture
     by_tables : array of shape (u, K) or None
         Posterior by tables, if there are any.
+    by_votes : array of shape (u, K) or None
+        Labels by the weighted votes of the mixture, if they have been computed already.
     """
 
     rows: Rows
     mixture: Mixture
     by_tables: Array | None
+    by_votes: Array | None = None
 
     @classmethod
     def of(cls, rows: Rows, mixture: Mixture) -> RowLabels:
@@ -128,7 +132,7 @@ class RowLabels:
     @cached_property
     def fallback(self) -> Array:
         """The part of the posterior that does not rest on tables, shape (u, K)."""
-        return fallback_posterior(self.rows.one_hot, self.mixture)
+        return fallback_posterior(self.rows.one_hot, self.mixture, self.by_votes)
 
 
 # Standard errors of the accuracies and of the class balance from sampling, (m,) and (K,); accuracies by
@@ -235,7 +239,7 @@ def estimate_by_gold(
 def _estimate_from_rows(
     moments: Moments, labels: RowLabels, mixture: Mixture, trust: Trust
 ) -> SourceEstimates:
-    rows, by_tables, m = labels.rows, labels.by_tables, moments.n_sources
+    rows, by_tables = labels.rows, labels.by_tables
     if by_tables is not None and trust.share > 1 - _ROUNDING and not mixture.one_sided.any():
         return _estimate_by(moments, rows, by_tables)
     # Fallback labels are less certain than they should be, and sources would look worse than they are;
@@ -244,10 +248,12 @@ def _estimate_from_rows(
     believed = (labels.fallback + best_class(labels.fallback)) / 2
     if by_tables is None or trust.share < _ROUNDING:
         return _estimate_by(moments, rows, believed)
-    found = _estimate_by(moments, rows, trust.share * by_tables + (1 - trust.share) * believed)
+    counted = [rows.count(each) for each in (by_tables, believed)]
+    # Numbers are linear in the labels, so they are mixed instead of the labels.
+    mixed = Expected(*(trust.share * a + (1 - trust.share) * b for a, b in zip(*counted, strict=True)))
+    by_each = [_share_right(np.einsum("mkk->m", each.votes), rows) for each in counted]
     share = np.where(mixture.one_sided, 0.0, trust.share)
-    right = share * _agreement_with(by_tables, rows, m) + (1 - share) * _agreement_with(believed, rows, m)
-    return replace(found, accuracies=right)
+    return replace(_estimate_from(mixed, rows), accuracies=share * by_each[0] + (1 - share) * by_each[1])
 
 
 def _spread_of_rows(
@@ -270,15 +276,24 @@ def _spread_of_rows(
 
 def _estimate_by(moments: Moments, rows: Rows, labels: Array) -> SourceEstimates:
     """Estimate sources by one set of labels of the rows, shape (u, K)."""
-    m, n_classes = moments.n_sources, moments.n_classes
-    mass = rows.voted @ labels + 1  # one added item of each class
-    balance = mass / mass.sum()
-    if m * n_classes**2 > MOST_CELLS:
-        return SourceEstimates(balance, sparse_agreement_tables(moments), _agreement_with(labels, rows, m))
-    votes = rows.one_hot.vote_sums(labels * rows.counts[:, None])
-    items = np.maximum(rows.counts @ labels, 1e-12)  # a class may have no items
-    confusion = _with_missing(votes.transpose(1, 2, 0) / items[:, None])
-    return SourceEstimates(balance, confusion, _share_right(np.einsum("kmk->m", votes), rows))
+    m = moments.n_sources
+    if m * moments.n_classes**2 <= MOST_CELLS:
+        return _estimate_from(rows.count(labels), rows)
+    balance = _balance_of(rows.voted @ labels)
+    return SourceEstimates(balance, sparse_agreement_tables(moments), _agreement_with(labels, rows, m))
+
+
+def _estimate_from(counted: Expected, rows: Rows) -> SourceEstimates:
+    """Estimate sources by expected numbers of items and votes."""
+    items = np.maximum(counted.items, 1e-12)  # a class may have no items
+    confusion = _with_missing(counted.votes / items[:, None])
+    right = _share_right(np.einsum("mkk->m", counted.votes), rows)
+    return SourceEstimates(_balance_of(counted.voted), confusion, right)
+
+
+def _balance_of(voted: Array) -> Array:
+    """Return the class balance of items, shape (K,), with one added item of each class."""
+    return np.asarray((voted + 1) / (voted + 1).sum())
 
 
 def _with_missing(tables: Array) -> ConfusionTables:
@@ -294,8 +309,7 @@ def _agreement_with(labels: Array, rows: Rows, m: int) -> Array:
         item, source, vote = rows.one_hot.entries()
         weights = rows.counts[item] * labels[item, vote]
         return _share_right(np.bincount(source, weights, minlength=m).astype(np.float64), rows)
-    votes = rows.one_hot.vote_sums(labels * rows.counts[:, None])  # axes vote, source, label
-    return _share_right(np.einsum("kmk->m", votes), rows)
+    return _share_right(np.einsum("mkk->m", rows.count(labels).votes), rows)
 
 
 def _share_right(right: Array, rows: Rows) -> Array:

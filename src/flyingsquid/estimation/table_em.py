@@ -57,6 +57,22 @@ _COVERAGE_ITEMS, _LEAST_COVERAGE = 100.0, 1e-4
 # ---------------------------------------------------------------------- rows
 
 
+class Expected(NamedTuple):
+    """Expected numbers of items and votes, by true class.
+
+    Attributes
+    ----------
+    votes : array of shape (m, K, K)
+        Number of votes, axes source, truth, vote.
+    voted, items : arrays of shape (K,)
+        Number of items of each class that have votes, and of all items of each class.
+    """
+
+    votes: Array
+    voted: Array
+    items: Array
+
+
 @dataclass(frozen=True, slots=True, eq=False)
 class Rows:
     """Votes that EM reads. :func:`rows_of` returns them.
@@ -80,6 +96,17 @@ class Rows:
     votes: Array
     n_items: float
     n_voted: float
+
+    def count(self, labels: Array) -> Expected:
+        """Return the numbers that labels imply: probabilities of the classes of each row, shape (u, K)."""
+        if labels.shape[1] > 2:
+            votes = self.one_hot.vote_sums(labels * self.counts[:, None]).transpose(1, 2, 0)
+        else:  # one class suffices
+            votes = np.empty((2, *self.votes.T.shape))
+            votes[1] = self.one_hot.vote_sums(labels[:, 1] * self.counts)
+            np.maximum(self.votes.T - votes[1], 0.0, out=votes[0])
+            votes = votes.transpose(2, 0, 1)
+        return Expected(votes, self.voted @ labels, self.counts @ labels)
 
 
 def rows_of(votes: Votes, weights: NDArray[Any] | None, counted: CountedRows | None = None) -> Rows:
@@ -182,22 +209,6 @@ def _coverage_by_class(voted: Array, mass: Array) -> Array:
 Pass: TypeAlias = Callable[[Tables], Tables]
 
 
-class Expected(NamedTuple):
-    """Expected numbers of items and votes, by true class.
-
-    Attributes
-    ----------
-    votes : array of shape (m, K, K)
-        Number of votes, axes source, truth, vote.
-    voted, items : arrays of shape (K,)
-        Number of items of each class that have votes, and of all items of each class.
-    """
-
-    votes: Array
-    voted: Array
-    items: Array
-
-
 @dataclass(frozen=True, eq=False)
 class RowEM:
     """EM passes over rows of votes.
@@ -230,7 +241,7 @@ class RowEM:
 
     def start(self) -> Tables:
         """Return the tables that weighted votes imply."""
-        return self._maximize(*self._count(self.by_votes)[:2], ROW_VOTES)
+        return self._maximize(*self.rows.count(self.by_votes)[:2], ROW_VOTES)
 
     def passes(self, abstention: float = 0.0) -> Pass:
         """Return a function that makes one pass; ``abstention`` is that of :meth:`Tables.term`."""
@@ -247,7 +258,7 @@ class RowEM:
 
     def anchored(self) -> Tables:
         """Return tables by ten passes whose labels are held close to weighted votes."""
-        votes, voted, _ = self._count(self.by_votes)
+        votes, voted, _ = self.rows.count(self.by_votes)
         tables = self._maximize(votes, voted, _ANCHORED_ROW_VOTES)
         for _ in range(_ANCHORED_PASSES - 1):
             # Numbers are linear in the labels, so they are mixed instead of the labels.
@@ -274,7 +285,7 @@ class RowEM:
 
     def likelihood_gain(self, tables: Tables) -> float:
         """Return the mean log-likelihood of an item, relative to tables of the labels by weighted votes."""
-        votes, voted, _ = self._count(best_class(self.by_votes))
+        votes, voted, _ = self.rows.count(best_class(self.by_votes))
         unmoved = replace(self, balance=None)._maximize(votes, voted, _ANCHORED_ROW_VOTES)
         gain = self._log_likelihood(tables) - self._log_likelihood(unmoved)
         return float(self.rows.voted @ gain / max(self.rows.n_voted, 1e-12))
@@ -289,7 +300,7 @@ class RowEM:
         """Return the numbers that tables imply."""
         rows = self.rows
         if len(now.balance) > 2:
-            return self._count(self.posterior(now, abstention))
+            return rows.count(self.posterior(now, abstention))
         # For two classes, one of them suffices.
         weights, offset = self._log_odds(now, abstention)
         if self._of_one_sided is None:
@@ -325,12 +336,6 @@ class RowEM:
             odds += abstention * self.weights.discounts * np.log(second / first) - silent
             offset += float(np.add.reduce(silent))
         return odds.ravel(), offset
-
-    def _count(self, labels: Array) -> Expected:
-        """Return the numbers that labels of shape (u, K) imply."""
-        rows = self.rows
-        votes = rows.one_hot.vote_sums(labels * rows.counts[:, None]).transpose(1, 2, 0)
-        return Expected(votes, rows.voted @ labels, rows.counts @ labels)
 
     def _maximize(self, votes: Array, voted: Array, row_votes: float) -> Tables:
         """Return the most likely tables for expected numbers of votes and of items of each class."""

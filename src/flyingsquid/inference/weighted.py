@@ -8,7 +8,7 @@ from typing import Literal
 import numpy as np
 from numpy.typing import NDArray
 
-from flyingsquid.votes.codes import FEW_CLASSES, Codes, OneHot
+from flyingsquid.votes.codes import FEW_CLASSES, Codes, OneHot, posterior_of_odds
 from flyingsquid.votes.grid import PatternGrid
 from flyingsquid.votes.tallies import class_sums, has_votes
 
@@ -140,9 +140,16 @@ def one_hot_posterior(
     return np.where(n_votes > 0, answer, mixture.without_votes)
 
 
-def fallback_posterior(one_hot: OneHot | PatternGrid, mixture: Mixture) -> Array:
-    """Return the part of the posterior that does not depend on ``tables``, shape (n, K)."""
-    answer = shares_of(one_hot.class_sums(mixture.weights), mixture.prior)
+def fallback_posterior(
+    one_hot: OneHot | PatternGrid, mixture: Mixture, by_votes: Array | None = None
+) -> Array:
+    """Return the part of the posterior that does not depend on ``tables``, shape (n, K).
+
+    ``by_votes`` are the labels by weighted votes, if they have been computed already.
+    """
+    if by_votes is None:
+        by_votes = shares_of(one_hot.class_sums(mixture.weights), mixture.prior)
+    answer = by_votes
     if mixture.anchored is not None:
         n_votes = one_hot.totals[:, None]
         anchored = table_posterior(one_hot, mixture.anchored, mixture.one_sided)
@@ -165,16 +172,11 @@ def table_posterior(
     if of_one_sided is None and one_sided.any():
         of_one_sided = np.log(shares_of(one_hot.class_sums(np.where(one_sided[:, None], term.weights, 0.0))))
     if len(term.balance) == 2:  # one product and one exponential
-        odds = one_hot @ (term.logs[:, 1] - term.logs[:, 0]).T.ravel()
-        odds += np.log(term.balance[1]) - np.log(term.balance[0])
-        if of_one_sided is not None:
-            odds += of_one_sided[:, 1] - of_one_sided[:, 0]
-        # Each side by its own quotient: 1 - p would round the small side of a sure label to 0.
-        small = np.exp(-np.abs(odds))
-        large = 1 / (1 + small)
-        small *= large
-        is_first = odds < 0
-        return np.array([np.where(is_first, large, small), np.where(is_first, small, large)]).T
+        weights = (term.logs[:, 1] - term.logs[:, 0]).T.ravel()
+        offset = np.log(term.balance[1]) - np.log(term.balance[0])
+        if of_one_sided is None:
+            return one_hot.binary_posterior(weights, float(offset))
+        return posterior_of_odds(one_hot @ weights + offset + (of_one_sided[:, 1] - of_one_sided[:, 0]))
     return to_probabilities(table_scores(one_hot, term, of_one_sided))
 
 

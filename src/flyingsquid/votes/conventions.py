@@ -12,7 +12,7 @@ from collections import Counter
 from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from itertools import zip_longest
-from typing import Any, Literal
+from typing import Any, Literal, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -366,9 +366,7 @@ def find_misreadings(codes: Codes, classes: tuple[Label, ...], *, standard: bool
     found = [] if are_numbers else [*_misread_strings(classes)]
     if not isinstance(codes, np.ndarray) or len(codes) < 2:  # sparse, or too few to compare
         return found
-    sample = codes
-    if len(sample) > _MOST_ITEMS:
-        sample = sample[np.linspace(0, len(sample) - 1, _MOST_ITEMS).astype(np.intp)]
+    sample = np.ascontiguousarray(codes[:: -(-len(codes) // _MOST_ITEMS)])
     if standard and len(sample) >= _MIN_ITEMS and are_numbers and classes[0] in (0, 1):
         found += _misread_signs(sample) if classes == (0, 1) else _misread_numbers(sample, classes)
     if are_numbers and len(classes) >= _MIN_SCORES and _are_scores(sample):
@@ -430,7 +428,10 @@ def _misread_numbers(codes: NDArray[np.integer], classes: tuple[Label, ...]) -> 
 
 def _misread_signs(codes: NDArray[np.integer]) -> list[Misreading]:
     """Return evidence if -1 and 1 behave like two classes, and 0 like no vote."""
-    missing, zeros, ones = (int(np.count_nonzero(codes == value)) for value in (ABSTAIN, 0, 1))
+    if codes.min() >= 0:  # nothing is read as no vote
+        return []
+    counted = _count_values(codes, (ABSTAIN, 0, 1))
+    missing, zeros, ones = counted.by_source.sum(axis=1).tolist()
     hint = Hint("signed", "to read -1 and 1 as the classes and 0 as 'no vote'", True)
     call = "Votes.from_signed(votes) if -1 and 1 are the classes and 0 means no vote"
     if not zeros and ones and 0 < missing <= _MOST_MISSING * codes.size:
@@ -443,7 +444,7 @@ def _misread_signs(codes: NDArray[np.integer]) -> list[Misreading]:
         odds = agreement[:, None] + agreement - 2 * lift  # log odds ratio of each pair of values
         return float(odds[0, 2] - ratio * max(odds[1, 2], odds[0, 1], 0.0) - offset)
 
-    if zeros and ones and missing and _exceeds(codes, np.array([-1, 0, 1]), evidence, z):
+    if zeros and ones and missing and _exceeds(counted, evidence, z):
         summary = "The value -1 is read as no vote, but -1 and 1 exclude each other more than 0 and 1 do."
         return [Misreading(summary, call, hint)]
     return []
@@ -460,7 +461,7 @@ def _zero_is_missing(codes: NDArray[np.integer], n_classes: int) -> bool:
         zeros, mixed, same, different = np.log(seen / by_chance)
         return float((same - different) - ratio * max(zeros - mixed, 0.0) - offset)
 
-    return _exceeds(codes, np.arange(n_classes), evidence, z)
+    return _exceeds(_count_values(codes, range(n_classes)), evidence, z)
 
 
 def _by_agreement(pairs: Array) -> Array:
@@ -469,25 +470,46 @@ def _by_agreement(pairs: Array) -> Array:
     return np.array([pairs[0, 0], pairs[0, 1:].sum(), same, pairs[1:, 1:].sum() - same])
 
 
-def _exceeds(
-    codes: NDArray[np.integer],
-    values: NDArray[np.integer],
-    evidence: Callable[[Array, Array], float],
-    z: float,
-) -> bool:
+class _Counted(NamedTuple):
+    """How often each of v values occurs.
+
+    Attributes
+    ----------
+    by_item : array of shape (v, n)
+    by_source : array of shape (v, m)
+    by_group : array of shape (v, groups, m)
+        ``by_source`` of every g-th item only.
+    """
+
+    by_item: Array
+    by_source: Array
+    by_group: Array
+
+
+def _count_values(codes: NDArray[np.integer], values: Sequence[int]) -> _Counted:
+    n, m = codes.shape
+    by_item, by_group = np.empty((len(values), n)), np.empty((len(values), _GROUPS, m))
+    # Products are faster than counts along an axis. The last rows do not fill all groups.
+    whole, ones = n // _GROUPS, np.ones(max(n // _GROUPS, m), np.float32)
+    for at, value in enumerate(values):
+        marked = (codes == value).astype(np.float32)
+        by_item[at] = marked @ ones[:m]
+        groups, last = marked[: whole * _GROUPS], marked[whole * _GROUPS :]
+        by_group[at] = (ones[:whole] @ groups.reshape(whole, _GROUPS * m)).reshape(_GROUPS, m)
+        by_group[at, : len(last)] += last
+    return _Counted(by_item, by_group.sum(axis=1), by_group)
+
+
+def _exceeds(counted: _Counted, evidence: Callable[[Array, Array], float], z: float) -> bool:
     """Return whether evidence from pairs of values exceeds 0 by ``z`` standard errors.
 
     ``evidence`` gets the number of pairs of different sources with each pair of values, and the number that
     independent sources would have, both symmetric.
     """
-    n, m = codes.shape
-    if m < _MIN_SOURCES:
+    by_item, by_source, by_group = counted
+    n = by_item.shape[1]
+    if by_source.shape[1] < _MIN_SOURCES:
         return False
-    by_item, by_source = np.empty((len(values), n)), np.empty((len(values), m))
-    for at, value in enumerate(values):
-        marked = (codes == value).astype(np.float32)  # products are faster than counts along an axis
-        by_item[at] = marked @ np.ones(m, np.float32)
-        by_source[at] = np.ones(n, np.float32) @ marked
 
     def estimate(by_source: Array, pairs: Array, n_items: int) -> float:
         totals = by_source.sum(axis=1)
@@ -500,9 +522,9 @@ def _exceeds(
         return False
     without = np.empty(_GROUPS)
     for group in range(_GROUPS):
-        left_out, part = by_item[:, group::_GROUPS], codes[group::_GROUPS]
-        of_part = np.stack([np.count_nonzero(part == value, axis=0) for value in values])
-        without[group] = estimate(by_source - of_part, pairs - left_out @ left_out.T, n - len(part))
+        left_out = by_item[:, group::_GROUPS]
+        rest = n - left_out.shape[1]
+        without[group] = estimate(by_source - by_group[:, group], pairs - left_out @ left_out.T, rest)
     return full > z * float(np.sqrt((_GROUPS - 1) * np.var(without)))
 
 

@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 from scipy.sparse import csr_array
 from scipy.special import expit
 
-from flyingsquid.votes.codes import Codes, OneHot, spread_by_class
+from flyingsquid.votes.codes import Codes, OneHot, posterior_of_odds, spread_by_class
 from flyingsquid.votes.patterns import all_patterns, n_patterns, pattern_counts
 
 Array = NDArray[np.float64]
@@ -82,17 +82,34 @@ class PatternGrid:
         return second, first
 
     def logistic(self, weights: Array, offset: float, counts: Array) -> Array:
-        """Return ``counts``/(1 + exp(-x)) for the sums x of ``weights`` (K m,) plus ``offset``, shape (n,).
+        """Return ``counts``/(1 + exp(-x)), x the sums of ``weights`` (K m,) plus ``offset``, shape (n,)."""
+        odds = self._odds(-weights, -offset)
+        if odds is None:
+            return np.asarray(counts * expit(self @ weights + offset))
+        odds += 1
+        return np.divide(counts, odds, out=odds)
+
+    def binary_posterior(self, weights: Array, offset: float) -> Array:
+        """Return P(Y = k), shape (n, 2), for log odds of ``offset`` plus the sums of ``weights``."""
+        odds = self._odds(weights, offset)
+        if odds is None:
+            return posterior_of_odds(self @ weights + offset)
+        both = np.empty((2, self.n_items))
+        np.add(odds, 1, out=both[0])
+        np.divide(1, both[0], out=both[0])
+        np.multiply(odds, both[0], out=both[1])
+        return both.T
+
+    def _odds(self, weights: Array, offset: float) -> Array | None:
+        """Return the exponential of ``offset`` plus the sums of ``weights``, shape (n,); None if too large.
 
         The exponential of a sum is the product of those of its halves, so only few are computed.
         """
-        second, first = self._half_sums(-weights)
-        second -= offset
+        second, first = self._half_sums(weights)
+        second += offset
         if max(np.abs(second).max(), np.abs(first).max()) > _LARGEST:
-            return np.asarray(counts * expit(-(second + first.T).ravel()))
-        odds = (np.exp(second) * np.exp(first).T).ravel()
-        odds += 1
-        return np.divide(counts, odds, out=odds)
+            return None
+        return np.asarray((np.exp(second) * np.exp(first).T).ravel())
 
     def class_sums(self, weights: Array) -> Array:
         """Sum ``weights`` of shape (m, K) over the votes for each class on each row, shape (n, K)."""
