@@ -233,11 +233,11 @@ def test_noise_of_pairs_has_a_lower_bound():
     """Two sources of which each is noisy on one class only would have no noise together."""
     votes, _ = draw(2_000, np.random.default_rng(0))
     centered = CenteredMoments.of(fs.Moments.of(votes))
-    cross = np.zeros_like(centered.cross)
-    cross[:, 0, 1:], cross[:, 1, 2:] = 100.0, -100.0
+    squares = np.zeros_like(centered.squares)
+    squares[0, 1:], squares[1, 2:] = 200.0, -200.0
     strength = np.sqrt(centered.variance) / 2
     left = centered.variance - strength**2
-    tilted = replace(centered, cross=cross)
+    tilted = replace(centered, squares=squares)
     noise = Residuals.at(tilted, ~np.eye(len(strength), dtype=bool), strength).noise
     assert noise[0, 1] == pytest.approx(0.05 * left[0] * left[1])
     assert noise[0, 0] == pytest.approx(2 * left[0] ** 2)

@@ -272,3 +272,20 @@ def test_rows_count_items_with_and_without_votes():
     assert rows.n_voted == pytest.approx(weights[(votes >= 0).any(axis=1)].sum())
     cast = [[weights[votes[:, i] == k].sum() for k in (0, 1)] for i in range(4)]
     np.testing.assert_allclose(rows.votes, cast)
+
+
+def test_tables_that_are_exact_enough_are_returned_early():
+    votes = sample(1, n=500)
+    moments = Moments.of(votes)
+    em = RowEM(rows_of(Votes.from_classes(votes, classes=[0, 1]), None), vote_weights(moments, None), None)
+    asked = []
+
+    def converged(is_enough):
+        return converge(em.passes(), em.start(), lambda tables: asked.append(tables) or is_enough).flat()
+
+    exact = converge(em.passes(), em.start()).flat()
+    np.testing.assert_array_equal(converged(False), exact)
+    early = converged(True)
+    assert len(asked) == 2  # once each
+    np.testing.assert_array_equal(early, asked[1].flat())
+    assert 0 < np.abs(early - exact).max() < 0.2

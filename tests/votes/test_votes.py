@@ -482,3 +482,31 @@ def test_a_crowd_is_divided_by_its_votes_and_not_by_its_sources():
     weights = rng.random(2 * m)
     sums = np.concatenate([part @ weights for _, part in OneHot.chunks(more, 2)])
     assert np.array_equal(sums, OneHot.of(more, 2) @ weights)
+
+
+def test_distinct_rows_of_a_crowd_have_the_same_sums_as_all_rows():
+    rng = np.random.default_rng(0)
+    some = csr_array(np.where(rng.random((400, 300)) < 0.02, rng.integers(1, 4, (400, 300)), 0))
+    every = OneHot.of(some[rng.integers(0, 400, 3_000)], 3)
+    counts, weights = rng.random(3_000), rng.random((900, 3))
+    few, summed = every.distinct(counts)
+    assert few.n_items < 500
+    np.testing.assert_allclose(few.vote_sums(summed), every.vote_sums(counts))
+    np.testing.assert_allclose(summed @ (few @ weights) ** 2, counts @ (every @ weights) ** 2)
+    # Rows that are mostly distinct stay as they are.
+    unchanged, same = few.distinct(summed)
+    assert unchanged is few
+    assert same is summed
+
+
+@pytest.mark.parametrize("repeated", [True, False])
+def test_sums_over_common_items_of_two_sources_are_those_of_a_loop(repeated):
+    rng = np.random.default_rng(1)
+    some = csr_array(np.where(rng.random((300, 90)) < 0.04, rng.integers(1, 3, (300, 90)), 0))
+    at = rng.integers(0, 100, 600) if repeated else np.arange(300)
+    one_hot, weights = OneHot.of(some[at], 2), rng.random((len(at), 2))
+    voted = some[at].toarray() > 0
+    first, second = np.triu_indices(90, 1)
+    found = np.array(list(one_hot.co_votes(weights, first, second)))
+    expected = [(voted * each[:, None]).T @ voted for each in weights.T]
+    np.testing.assert_allclose(found, [each[first, second] for each in expected])

@@ -8,6 +8,7 @@ evidence that would be counted twice.
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import NamedTuple
 
@@ -89,7 +90,10 @@ class Dependence:
         """Return ``shared`` times ``factor``; near-copies, which need no model, count in full."""
         if self.shared is None or self.groups is None:
             return None
-        return np.where(self.groups[:, None] == self.groups, self.shared, factor * self.shared)
+        scaled = factor * self.shared
+        for copies in _several(self.groups):
+            scaled[copies] = self.shared[copies]
+        return scaled
 
 
 def find_dependence(moments: Moments, pairs: PairAgreement | None = None) -> Dependence:
@@ -124,9 +128,17 @@ def find_dependence(moments: Moments, pairs: PairAgreement | None = None) -> Dep
         second_factor = _second_factor(correlation, precision, moments.n_classes)
         contradiction = _contradiction(second_factor, is_dependent, moments) if n_pairs else 0.0
     groups = _group_copies(moments, pairs, compared)
-    shared[groups[:, None] == groups] = 1.0
+    for copies in _several(groups):
+        shared[copies] = 1.0
     np.fill_diagonal(shared, 0.0)
     return Dependence(shared, groups, n_pairs, second_factor, contradiction)
+
+
+def _several(groups: NDArray[np.intp]) -> Iterator[tuple[NDArray[np.intp], ...]]:
+    """Yield the indices of all pairs of sources of each group of at least two."""
+    for group in np.flatnonzero(np.bincount(groups) > 1):
+        members = np.flatnonzero(groups == group)
+        yield np.ix_(members, members)
 
 
 class _Compared(NamedTuple):
@@ -352,11 +364,10 @@ def _group_copies(moments: Moments, pairs: PairAgreement, compared: _Compared) -
     alike = _same_items(pairs, vote_counts, moments.n_items)
     both = np.stack([pairs.first, pairs.second])
     if len(compared.at):
-        unexplained = np.zeros((m, m))
-        unexplained[np.ix_(compared.at, compared.at)] = _kappa_unexplained(compared)
+        i, j = np.nonzero(np.triu(_kappa_unexplained(compared) >= _UNEXPLAINED, 1))
+        kept = np.isin(pairs.first * m + pairs.second, compared.at[i] * m + compared.at[j])
         unusual = vote_counts.sum(axis=1) - vote_counts.max(axis=1)
-        is_common = (pairs.unusual >= _COMMON_VOTES * unusual[both]).all(axis=0)
-        alike |= is_common & (unexplained[pairs.first, pairs.second] >= _UNEXPLAINED)
+        alike[kept] |= (pairs.unusual[:, kept] >= _COMMON_VOTES * unusual[both[:, kept]]).all(axis=0)
     return components(both[:, alike].T, m)
 
 

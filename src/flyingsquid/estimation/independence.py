@@ -197,7 +197,7 @@ def _pair_noise(centered: CenteredMoments, weights: Array, strength: Array) -> A
     squares, variance = strength**2, centered.variance
     left = np.maximum(variance - squares, RESIDUAL_FLOOR * variance)
     evidence = weights @ squares
-    tilt = np.einsum("vij,ij->i", centered.cross, weights * strength) * _inverse(evidence, evidence > 0)
+    tilt = ((centered.squares * weights) @ strength) * _inverse(evidence, evidence > 0)
     tilt -= 2 * centered.mean * strength
     trust = _inverse(variance**2, variance > 0)
     skewness = float(np.sum(trust * tilt * squares)) / max(float(np.sum(trust * squares**2)), 1e-300)

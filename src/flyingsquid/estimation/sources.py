@@ -151,11 +151,14 @@ class CenteredMoments(VoteRates):
         n times the variance of ``covariance``.
     cross : array of shape (2, m, m)
         ``cross[v, i, j]`` = Cov(1{source i votes class v}, λⱼ).
+    squares : array of shape (m, m)
+        Cov(λᵢ², λⱼ), the sum of ``cross`` over the classes.
     """
 
     covariance: Array
     noise: Array
     cross: Array
+    squares: Array
 
     @classmethod
     def of(cls, moments: Moments) -> CenteredMoments:
@@ -166,7 +169,7 @@ class CenteredMoments(VoteRates):
         cross = joint[:, 1] - joint[:, 0] - votes.rates.T[:, :, None] * votes.mean
         for table in (covariance, noise, *cross):
             np.fill_diagonal(table, 0.0)
-        return cls(n, votes.rates, covariance, noise, cross)
+        return cls(n, votes.rates, covariance, noise, cross, cross[0] + cross[1])
 
     @property
     def variance(self) -> Array:

@@ -45,6 +45,8 @@ _WORST, _BEST = 0.05, 0.98
 UNIFORM_ITEMS = 20.0
 # Accelerated cycles of three passes each; 3 to 30 are used.
 _MOST_CYCLES, _TOLERANCE, _LONGEST_STEP, _LEAST_LOG = 60, 1e-5, 16.0, -12.0
+# Tables that change less than this in a pass are almost constant.
+_ALMOST = 0.01
 # EM reads at most this many votes; beyond, evenly spaced items represent all.
 _MOST_VOTES = 1 << 23
 MOST_PAIR_CELLS = 1 << 24
@@ -126,7 +128,7 @@ def rows_of(votes: Votes, weights: NDArray[Any] | None, counted: CountedRows | N
         counts = np.ones(votes.n_items) if weights is None else np.asarray(weights, np.float64)
         step = max(1, -(-n_votes_in(codes) // _MOST_VOTES))
         at = np.flatnonzero(counts > 0)[::step] if step > 1 else slice(None)
-        one_hot, counts = OneHot.of(codes[at], n_classes, repeated=True), counts[at]
+        one_hot, counts = OneHot.of(codes[at], n_classes, repeated=True).distinct(counts[at])
     voted = np.where(one_hot.n_votes > 0, counts, 0.0)
     return Rows(one_hot, counts, voted, one_hot.vote_sums(counts).T, float(counts.sum()), float(voted.sum()))
 
@@ -450,21 +452,29 @@ def _pairs_with_abstention(moments: Moments, factor: float) -> Array:
 # ---------------------------------------------------------------------- acceleration
 
 
-def converge(step: Pass, now: Tables) -> Tables:
-    """Iterate passes to a fixed point with SQUAREM (Varadhan and Roland 2008) on the logarithms."""
+def converge(step: Pass, now: Tables, is_enough: Callable[[Tables], bool] | None = None) -> Tables:
+    """Iterate passes to a fixed point with SQUAREM (Varadhan and Roland 2008) on the logarithms.
+
+    ``is_enough`` is asked once, when the tables are almost constant, whether they need to be more exact.
+    """
     for _ in range(_MOST_CYCLES):
         first = step(now)
         second = step(first)
         values = np.array([now.flat(), first.flat(), second.flat()])
-        if np.abs(values[2] - values[1]).max() < _TOLERANCE:
+        change = np.abs(values[2] - values[1]).max()
+        if change < _TOLERANCE:
             return second
+        if is_enough is not None and change < _ALMOST:
+            if is_enough(second):
+                return second
+            is_enough = None
         start, middle, end = np.log(values, out=values)
-        change = middle - start
-        curve = end - middle - change
+        slope = middle - start
+        curve = end - middle - slope
         # A dot product would wait for a second thread, long on a busy machine.
-        squares = [float(np.add.reduce(each * each)) for each in (change, curve)]
+        squares = [float(np.add.reduce(each * each)) for each in (slope, curve)]
         length = min(max(float(np.sqrt(squares[0] / max(squares[1], 1e-24))), 1.0), _LONGEST_STEP)
-        start += 2 * length * change + length**2 * curve
+        start += 2 * length * slope + length**2 * curve
         now = step(_normalized(np.exp(np.minimum(np.maximum(start, _LEAST_LOG), 0.0)), now))
     return now
 

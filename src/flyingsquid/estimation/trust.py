@@ -180,8 +180,13 @@ def _residuals(
     first, second, overlap = pairs.first[tested], pairs.second[tested], pairs.overlap[tested]
     n_items, predicted, variance = np.full((3, len(first)), 1e-300)
     by_class = zip(sums_of_pairs(first, second), tables.tables.transpose(1, 2, 0), strict=True)
+    m, n_classes = tables.tables.shape[:2]
+    at = first * m + second
     for n_shared, of_class in by_class:
-        rate = (of_class[:, first] * of_class[:, second]).sum(axis=0)
+        if m * m <= n_classes * len(at):  # the rates of all pairs are one product
+            rate = (of_class.T @ of_class).ravel().take(at)
+        else:
+            rate = (of_class[:, first] * of_class[:, second]).sum(axis=0)
         n_items += n_shared
         predicted += n_shared * rate
         variance += n_shared * rate * (1 - rate)

@@ -324,23 +324,35 @@ class SparsePairs:
         return sums.reshape(m, m)
 
     def compare(self) -> PairAgreement:
-        m, is_met = self.n_sources, np.zeros(self.n_sources**2, np.bool_)
-        for source, other, _, times in self._classes():
-            is_met[(source * m + other)[(source < other) & (times > 0)]] = True
+        m, matrix = self.n_sources, self.matrix
+        # Each pair once: counts are symmetric.
+        row, other = rows_of_entries(matrix), matrix.indices % m
+        kept = np.flatnonzero((row % m < other) & (matrix.data > 0))
+        row, other, times = row[kept], other[kept].astype(np.intp), matrix.data[kept]
+        vote, of_other = row // m, matrix.indices[kept] // m
+        pair = (row - vote * m) * m + other
+        is_met = np.zeros(m * m, np.bool_)
+        is_met[pair] = True
         met = np.flatnonzero(is_met)
-        number, agreement = np.full(m * m, len(met), np.int32), np.zeros(len(met) + 1)
-        number[met] = np.arange(len(met))  # the other pairs have the last number
-        for k, (source, other, vote, times) in enumerate(self._classes()):
-            at, same = number[source * m + other], vote == k
-            agreement += np.bincount(at[same], times[same], len(agreement))
-        votes = (self._votes_on(number, len(met), entries) for entries in self._classes())
-        return PairAgreement.of(met // m, met % m, votes, agreement[:-1])
+        number = np.empty(m * m, np.int32)
+        number[met] = np.arange(len(met))
+        pair, same = number[pair], vote == of_other
+        agreement = np.bincount(pair[same], times[same], len(met))
+        # The rows are ordered by the vote of the first source.
+        order, bounds = np.argsort(of_other, kind="stable"), np.arange(self.n_classes + 1)
+        by_first, by_second = np.searchsorted(vote, bounds), np.searchsorted(of_other[order], bounds)
+        pair_by_second, times_by_second = pair[order], times[order]
 
-    def _votes_on(self, number: NDArray[np.int32], n_pairs: int, entries: _Entries) -> Array:
-        """Sum counts by the number of their pair, as it is and turned around, shape (2, n_pairs)."""
-        source, other, _, times = entries
-        order = source * self.n_sources + other, other * self.n_sources + source
-        return np.stack([np.bincount(number[pair], times, n_pairs + 1)[:-1] for pair in order])
+        def votes_on(k: int) -> Array:
+            first, second = slice(*by_first[k : k + 2]), slice(*by_second[k : k + 2])
+            return np.stack(
+                [
+                    np.bincount(pair[first], times[first], len(met)),
+                    np.bincount(pair_by_second[second], times_by_second[second], len(met)),
+                ]
+            )
+
+        return PairAgreement.of(met // m, met % m, map(votes_on, range(self.n_classes)), agreement)
 
     def others_votes(self) -> Array:
         m, k, matrix = self.n_sources, self.n_classes, self.matrix
@@ -365,16 +377,19 @@ class SparsePairs:
     def votes_of_others(
         self, factors: Array | None = None, shared: Array | None = None
     ) -> tuple[Array, Array]:
-        m = self.n_sources
-        sides, met = np.zeros((2, m, self.n_classes))
-        for k, (source, other, vote, times) in enumerate(self._classes()):
-            counts = np.where(source == other, 0.0, times)
-            if factors is not None:
-                counts *= factors[other]
-            if shared is not None:
-                counts *= 1 - shared.ravel().take(source * m + other)
-            met[:, k] = np.bincount(source, counts, m)
-            sides[:, k] = np.bincount(source, np.where(vote == k, counts, 0.0), m)
+        m, k, matrix = self.n_sources, self.n_classes, self.matrix
+        row, vote = rows_of_entries(matrix), matrix.indices // m
+        other, counts = matrix.indices - vote * m, np.where(row == matrix.indices, 0.0, matrix.data)
+        if shared is not None:  # few sources of a crowd depend on another
+            is_shared = shared.any(axis=1)
+            at = np.flatnonzero(is_shared[row % m] & is_shared[other])
+            counts[at] *= 1 - shared[row[at] % m, other[at]]
+        factors = np.ones(m) if factors is None else factors
+        agreeing = np.where(row // m == vote, counts, 0.0)
+        sides, met = (
+            (csr_array((each, other, matrix.indptr), shape=(k * m, m)) @ factors).reshape(k, m).T
+            for each in (agreeing, counts)
+        )
         return sides, met
 
     def lowest(self, n_items: float) -> float:

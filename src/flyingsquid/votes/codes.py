@@ -263,6 +263,8 @@ Array = NDArray[np.float64]
 FEW_CLASSES = 8
 # A product of dense matrices is faster if there are at most this many cells per vote.
 _DENSE_SHARE = 8
+# Rows of a sparse matrix are compressed if at most this share of them is distinct.
+_MOSTLY_DISTINCT = 0.9
 # Products of at most this many cells are faster dense: repeated ones, as in EM, two to three times. With at
 # most this many cells per vote, so are larger repeated ones: fits of 10,000 x 10 by a sixth. Single ones are
 # two to five times as fast in chunks of this many cells, which stay in the cache.
@@ -434,6 +436,17 @@ class OneHot:
         shares = matrix.data / np.repeat(voted, voted)
         return OneHot(csr_array((shares, matrix.indices, matrix.indptr), shape=matrix.shape), self.n_classes)
 
+    def distinct(self, counts: Array) -> tuple[OneHot, Array]:
+        """Return each row once with the sum of its ``counts`` (n,); dense or mostly distinct rows unchanged.
+
+        Workers of a crowd often work on the same batches of items, and mostly agree.
+        """
+        cells = self._cells
+        if not isinstance(cells, csr_array) or (found := _distinct_rows(cells.indptr, cells.indices)) is None:
+            return self, counts
+        first, inverse = found
+        return self[first], np.bincount(inverse, counts, minlength=len(first))
+
     # ------------------------------------------------------------------ sums over the votes on an item
 
     def __matmul__(self, weights: Array) -> Array:
@@ -500,14 +513,18 @@ class OneHot:
         # Two votes on an item add to the sum of their pair, or to the last sum if it is not listed.
         number = np.full(m * m, len(first), np.int32)
         number[first * m + second] = number[second * m + first] = np.arange(len(first))
-        source = cells.indices % m
-        for start in range(
-            0, weights.shape[1], FEW_CLASSES
-        ):  # sums of many classes would not fit into memory
+        voters = csr_array((np.ones(cells.nnz), cells.indices % m, cells.indptr), (cells.shape[0], m))
+        voters.sort_indices()
+        if (same := _distinct_rows(voters.indptr, voters.indices)) is not None:
+            groups = csc_array((np.ones(len(same[1])), same[1], np.arange(len(same[1]) + 1)))
+            voters, weights = voters[same[0]], np.asarray(groups @ weights)
+        source = voters.indices.astype(np.intp)
+        # Sums of many classes would not fit into memory.
+        for start in range(0, weights.shape[1], FEW_CLASSES):
             part = weights[:, start : start + FEW_CLASSES]
             sums = np.zeros((len(first) + 1, part.shape[1]))
-            for items, n_pairs, one, other in _pairs_of_entries(cells.indptr):
-                pair = number.take(source[one].astype(np.intp) * m + source[other])
+            for items, n_pairs, one, other in _pairs_of_entries(voters.indptr):
+                pair = number.take(source[one] * m + source[other])
                 ends = np.concatenate([[0], np.cumsum(n_pairs)])
                 sums += csc_array((np.ones(len(pair)), pair, ends), (len(sums), len(n_pairs))) @ part[items]
             yield from sums[:-1].T
@@ -516,6 +533,34 @@ class OneHot:
         """Return the votes of some sources as features."""
         columns = (np.arange(self.n_classes)[:, None] * self.n_sources + sources).ravel()
         return VoteFeatures(OneHot(self.matrix[:, columns], self.n_classes))
+
+
+def _distinct_rows(
+    indptr: NDArray[Any], columns: NDArray[Any]
+) -> tuple[NDArray[np.intp], NDArray[np.intp]] | None:
+    """Return the first of each group of rows with the same columns, and the group of every row.
+
+    None if most rows are distinct. Rows are compared by the sums of pseudo-random numbers of their columns,
+    and then column by column.
+    """
+    n = len(indptr) - 1
+    numbers = columns.astype(np.uint64)
+    for shift, factor in ((30, 0xBF58476D1CE4E5B9), (27, 0x94D049BB133111EB)):  # the mixer of splitmix64
+        numbers += np.uint64(0x9E3779B97F4A7C15)
+        numbers ^= numbers >> np.uint64(shift)
+        numbers *= np.uint64(factor)
+    sums = np.concatenate([np.zeros(1, np.uint64), np.cumsum(numbers)])  # modulo 2**64
+    hashes = sums[indptr[1:]] - sums[indptr[:-1]]
+    _, first, inverse = np.unique(hashes, return_index=True, return_inverse=True)
+    if len(first) > _MOSTLY_DISTINCT * n:
+        return None
+    order = np.argsort(first)  # as in the matrix, where neighbors have columns in common
+    first, inverse = first[order], np.argsort(order)[inverse]
+    size, like = np.diff(indptr), first[inverse]
+    if not np.array_equal(size, size[like]):
+        return None
+    at = np.arange(len(columns)) + np.repeat(indptr[like] - indptr[:-1], size)
+    return (first, inverse) if np.array_equal(columns, columns[at]) else None
 
 
 def _pairs_of_entries(
