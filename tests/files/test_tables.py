@@ -186,3 +186,10 @@ def test_all_columns_that_are_not_votes_are_named(tmp_path):
         open_votes(tmp_path / "v.csv")
     assert caught.value.hints[0].value == ["text", "split"]
     assert open_votes(tmp_path / "v.csv", ignore=["text", "split"]).source_names == ("a", "b", "c")
+
+
+def test_the_index_that_pandas_writes_is_not_taken_for_gold_labels(made):
+    rows = "".join(f"{i},{'ab'[i % 2]},{'ba'[i % 3 % 2]}\n" for i in range(300))
+    file = open_votes(made("v.csv", f",one,two\n{rows}"))
+    assert file.source_names == ("one", "two")
+    assert list(file.read().ids[:3]) == ["0", "1", "2"]

@@ -6,11 +6,12 @@ import sys
 import tempfile
 import tomllib
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
 import numpy as np
+import pandas as pd
 import pytest
 from sklearn.linear_model import LogisticRegression
 
@@ -20,11 +21,13 @@ from tests.support.strategies import fittable_votes
 
 pytestmark = [pytest.mark.system, pytest.mark.filterwarnings("ignore::flyingsquid.exceptions.SourceWarning")]
 
+MODULE = sys.modules[__name__]
 ROOT = Path(__file__).parents[2]
 MEMBERS = tomllib.loads((ROOT / "docs/reference/public_names.toml").read_text(encoding="utf-8"))["members"]
 # Two sets of votes that give different fits; 400 items of five sources.
 SETS = [fittable_votes(0), fittable_votes(3)]
 GOLD = [np.where(votes[:, 0] < 0, 0, votes[:, 0]) for votes in SETS]
+APPLIES = GOLD[0]
 X = np.random.default_rng(0).normal(size=(400, 3))
 
 
@@ -58,7 +61,7 @@ def described(value: Any) -> Any:
     if isinstance(value, dict):
         return {key: described(part) for key, part in value.items()}
     if isinstance(value, fs.Votes):
-        return described(value.codes)
+        return described([value.codes, value.classes, value.source_names])
     return str(value)
 
 
@@ -79,7 +82,7 @@ COMMON = {
     "fit_predict": fitting("fit_predict"), "fit_predict_proba": fitting("fit_predict_proba"),
     "partial_fit": fitting("partial_fit"),
 }  # fmt: skip
-READ = {"read_votes": on_rows("read_votes"), "explain": lambda model: model.explain(SETS[0][0])}
+READ = {"read_votes": on_rows("read_votes"), "explain": lambda model: model.explain(SETS[0][:1])}
 LABELS = [{"a": votes, "b": votes[:, ::-1]} for votes in SETS]
 CASES = {
     "fs.LabelModel": Case(
@@ -126,16 +129,18 @@ CASES = {
             name: lambda model, k=0, name=name: getattr(model, name)(LABELS[k])
             for name in ("fit", "fit_predict", "fit_predict_proba", "predict", "predict_proba")
         }
-        | {"score": lambda model: model.score(LABELS[0], {"a": GOLD[0], "b": GOLD[0]})},
+        | {"score": lambda model: model.score(LABELS[0], {"a": APPLIES, "b": APPLIES})},
     ),
     "fs.WeaklySupervisedClassifier": Case(
-        lambda: fs.WeaklySupervisedClassifier(LogisticRegression()),
+        lambda: fs.WeaklySupervisedClassifier(LogisticRegression(), use_features=True),
         lambda model, k=0: model.fit(X, SETS[k]),
         {
             "fit": lambda model, k=0: model.fit(X, SETS[k]),
             "predict": lambda model: model.predict(X),
             "predict_proba": lambda model: model.predict_proba(X),
             "decision_function": lambda model: model.decision_function(X),
+            "predict with votes": lambda model: model.predict(X, votes=SETS[0]),
+            "predict_proba with votes": lambda model: model.predict_proba(X, votes=SETS[0]),
         },
     ),
 }
@@ -153,7 +158,7 @@ CASES["fs.ScoreModel"] = Case(
         "predict_interval": lambda model: model.predict_interval(SCORES[0]),
         "predict_class": lambda model: model.predict_class(SCORES[0], LEVELS),
         "predict_proba": lambda model: model.predict_proba(SCORES[0], LEVELS),
-        "best_of": lambda model: model.best_of(SCORES[0].reshape(100, 3, 4)),
+        "best_of": lambda model: model.best_of(np.asarray(SCORES[0]).reshape(100, 3, 4)),
         "summary": lambda model: model.summary(),
         "save": lambda model: saved(model, lambda loaded: loaded.predict(SCORES[0])),
     },
@@ -258,4 +263,93 @@ def test_methods_during_fits_see_one_fit_or_the_other(name):
     with ThreadPoolExecutor(8) as pool:
         tasks = [pool.submit(change if number % 2 else use, number) for number in range(48)]
         wrong = [member for task in tasks for member in task.result()]
+    assert wrong == []
+
+
+def learned(model: Any) -> dict[str, Any]:
+    """Return the stored state of a fitted model: everything but parameters and the lock."""
+    left_out = {*model.get_params(deep=False), "_learning"}
+    return {name: value for name, value in vars(model).items() if name not in left_out}
+
+
+def switch_at(number: int, model: Any, later: dict[str, Any]) -> list[int]:
+    """Let the learned state become ``later`` at a read, as if a fit ended there; count the reads.
+
+    Reads are not counted while the thread owns the lock of the model, because no fit can end then.
+    """
+    kind = type(model)
+    n_reads = [0]
+
+    class Switching(kind):  # type: ignore[misc, valid-type]
+        def __getattribute__(self, name: str) -> Any:
+            if self is model and (name in later or name == "__dict__"):  # not for snapshots, which keep a fit
+                stored = object.__getattribute__(self, "__dict__")
+                lock = stored.get("_learning")
+                if lock is None or not lock._is_owned():
+                    n_reads[0] += 1
+                    if n_reads[0] == number:
+                        stored.update(later)
+            return super().__getattribute__(name)
+
+    Switching.__name__ = kind.__name__  # files contain it
+    model.__class__ = Switching
+    return n_reads
+
+
+def rename_sources_and_classes(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Let the two sets have the same names in another order, so that both fits read the votes of either."""
+    codes = [*SETS]
+    flipped = np.where(codes[1] < 0, codes[1], 1 - codes[1])[:, ::-1]
+    named = [
+        fs.Votes(codes[0], ("no", "yes"), tuple("abcde")),
+        fs.Votes(flipped, ("yes", "no"), tuple("edcba")),
+    ]
+    scores = [pd.DataFrame(SCORES[0], columns=list("abcd")), pd.DataFrame(SCORES[1], columns=list("dcba"))]
+    monkeypatch.setattr(MODULE, "SETS", named)
+    monkeypatch.setattr(MODULE, "GOLD", [np.array(["no", "yes"])[gold] for gold in GOLD])
+    monkeypatch.setattr(
+        MODULE, "LABELS", [{"a": codes[0], "b": codes[0][:, ::-1]}, {"b": codes[1][:, ::-1], "a": codes[1]}]
+    )
+    monkeypatch.setattr(MODULE, "SCORES", scores)
+
+
+TABLES = {
+    "predict_proba as a table": lambda model: model.predict_proba(rows(), output="pandas").to_string(),
+    "predict as a table": lambda model: model.predict(rows(), output="pandas").to_string(),
+}
+CHUNKS = {
+    "predict_proba of chunks": lambda model: list(model.predict_proba(fs.VoteChunks([rows(), rows(1)]))),
+    "predict of chunks": lambda model: list(model.predict(fs.VoteChunks([rows(), rows(1)]))),
+}
+
+
+@pytest.mark.parametrize("names", ["same names", "other order of names"])
+@pytest.mark.parametrize("name", [name for name in CASES if "Online" not in name])
+def test_readers_see_one_fit_if_a_fit_ends_at_any_read(name, names, monkeypatch):
+    """A fit in another thread may end between any two reads of the stored state."""
+    if names != "same names":
+        rename_sources_and_classes(monkeypatch)
+    case = CASES[name]
+    more = {member: call for member, call in case.calls.items() if " " in member}
+    if name in ("fs.LabelModel", "fs.MajorityVote", "fs.SequenceLabelModel"):
+        more = TABLES if "Sequence" in name else TABLES | CHUNKS
+    case = replace(case, calls=case.calls | more)
+    alone = [case.make(), case.make()]
+    for k, model in enumerate(alone):
+        case.fit(model, k)
+    later = learned(alone[1])
+    wrong, n_different = [], 0
+    for member in [*readers(name), *more]:
+        allowed = [called(case, model, member) for model in alone]
+        assert not any(str(value).startswith("refused") for value in allowed)
+        n_different += allowed[0] != allowed[1]
+        number, n_reads = 0, [1]
+        while number < n_reads[0]:
+            number += 1
+            model = case.make()
+            case.fit(model, 0)
+            n_reads = switch_at(number, model, later)
+            if called(case, model, member) not in allowed:
+                wrong.append(f"{member}, read {number} of {n_reads[0]}")
+    assert n_different > 1  # otherwise the test shows nothing
     assert wrong == []

@@ -23,6 +23,24 @@ def test_names_classes_and_nulls_are_read(frame):
     assert votes.codes.tolist() == [[1, 1], [-1, -1], [0, 0]]
 
 
+@pytest.mark.parametrize(
+    "empty",
+    [
+        pd.Series([np.nan, np.nan]),
+        pd.Series([None, None], dtype="Int64"),
+        pl.Series([float("nan"), None]),
+        pl.Series([None, None], dtype=pl.Int64),
+    ],
+)
+def test_a_column_of_numbers_without_any_votes_may_be_next_to_strings(empty):
+    """As pandas.read_csv returns it, if no item of a file has a vote of the source."""
+    frame = pd.DataFrame if isinstance(empty, pd.Series) else pl.DataFrame
+    table = frame({"a": ["ham", "spam"], "b": empty, "c": ["spam", "spam"]})
+    assert fs.Votes.from_frame(table).codes.tolist() == [[0, -1, 1], [1, -1, 1]]
+    model = fs.MajorityVote().fit(frame({"a": ["ham", "spam"], "b": ["ham", "spam"], "c": ["ham", "ham"]}))
+    assert model.predict(table).tolist() == ["ham", "spam"]
+
+
 @pytest.mark.parametrize("frame", FRAMES)
 def test_texts_and_chosen_columns(frame):
     table = frame({"id": [7, 8], "b": ["ham", None], "a": ["spam", "ham"]})

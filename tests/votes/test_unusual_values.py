@@ -251,3 +251,10 @@ def test_columns_that_are_no_list():
     table = pytest.importorskip("pandas").DataFrame({"a": [0, 1], "b": [1, 1]})
     with pytest.raises(VotesError, match="`columns`"):
         fs.Votes.from_frame(table, columns=np.array("a"))
+
+
+@pytest.mark.filterwarnings("ignore::PendingDeprecationWarning")  # as scipy.sparse's todense() returns it
+def test_a_numpy_matrix_is_an_array():
+    matrix = np.asmatrix(VOTES)
+    model = fs.LabelModel().fit(matrix)
+    assert np.array_equal(model.predict_proba(matrix), fs.LabelModel().fit(VOTES).predict_proba(VOTES))

@@ -250,7 +250,9 @@ def _wide_roles(names: Sequence[str], options: ReadOptions, first: Sequence[Sequ
             message = f"Column {format_value(item)} is read as the item identifier{reason}."
             notes.append(Note(message, (Hint("item", "to choose another column"),)))
     by_name = dict(zip(names, first, strict=True))
-    labels, rows = set(by_name.get(options.gold or "", ())) - {None, ""}, len(first[0])
+    # Not without a gold column: pandas writes its index as a column without a name.
+    gold = () if options.gold is None else by_name.get(options.gold, ())
+    labels, rows = set(gold) - {None, ""}, len(first[0])
     if is_free_text(len(labels), rows):
         raise VoteFileError(
             f"Column {format_value(options.gold)} {format_distinct(len(labels), rows)} and is probably not "

@@ -254,9 +254,10 @@ class VoteEstimator(VoteReader):
             raise OptionError("`out` must be writable; map files with mode 'r+' or 'w+'.")
         wanted = read_dtype(dtype if out is None else out.dtype)
         if output != "numpy":
-            _, ids = self._read_items(votes, output)
-            answer = self.predict_proba(votes, features=features, dtype=wanted, out=out)
-            return to_output(answer, output, ids, self.classes_.tolist())
+            model = self._snapshot()
+            _, ids = model._read_items(votes, output)
+            answer = model.predict_proba(votes, features=features, dtype=wanted, out=out)
+            return to_output(answer, output, ids, model.classes_.tolist())
         if not isinstance(votes, (Votes, np.ndarray)):
             on_cluster = distributed_votes(votes)
             if on_cluster is not None:
@@ -265,7 +266,7 @@ class VoteEstimator(VoteReader):
                 return on_cluster.label(self, "predict_proba", {"dtype": wanted})
             chunks = as_chunks(votes)
             if chunks is not None:
-                parts = self._label_chunks(chunks, wanted, features)
+                parts = self._snapshot()._label_chunks(chunks, wanted, features)
                 return parts if out is None else written(parts, out)
         posterior = self._label(votes, features, wanted)[1]
         answer = (posterior[:, 0, :] if posterior.shape[1] == 1 else posterior).astype(wanted, copy=False)
@@ -371,27 +372,28 @@ class VoteEstimator(VoteReader):
         """
         if joint and tie_break != "first":
             raise OptionError(f'`tie_break` must be "first" with joint=True; got {format_value(tie_break)}.')
+        model = self._snapshot()
         if output != "numpy":
-            _, ids = self._read_items(votes, output)
-            labels = self.predict(votes, tie_break, random_state, joint=joint, features=features)
+            _, ids = model._read_items(votes, output)
+            labels = model.predict(votes, tie_break, random_state, joint=joint, features=features)
             return to_output(labels, output, ids, label_columns(labels))
         on_cluster = distributed_votes(votes) if features is None else None
         if on_cluster is not None:
-            _ = self.vote_schema_  # fitted
-            return on_cluster.label(self, "predict", {"joint": True} if joint else {"tie_break": tie_break})
+            _ = model.vote_schema_  # fitted
+            return on_cluster.label(model, "predict", {"joint": True} if joint else {"tie_break": tie_break})
         if joint:
             chunks = as_chunks(votes)
             if chunks is not None:
-                return (self.predict(chunk, joint=True) for chunk in chunks)
-            codes = self._joint_codes(votes)
+                return (model.predict(chunk, joint=True) for chunk in chunks)
+            codes = model._joint_codes(votes)
             if codes is not None:
-                return as_label_array(self.vote_schema_.classes)[codes]
+                return as_label_array(model.vote_schema_.classes)[codes]
         # A seed is read here and not for each chunk, or every chunk would repeat the same draws.
         rng = read_tie_generator(tie_break, random_state)
-        posterior = self.predict_proba(votes, features=features)
+        posterior = model.predict_proba(votes, features=features)
         if isinstance(posterior, Iterator):
-            return (self._decided(part, tie_break, rng) for part in posterior)
-        return self._decided(posterior, tie_break, rng)
+            return (model._decided(part, tie_break, rng) for part in posterior)
+        return model._decided(posterior, tie_break, rng)
 
     def _joint_codes(self, votes: Any) -> NDArray[np.intp] | None:
         """Return the codes of the most probable classes of all tasks together, (n, D); None for one task."""
@@ -429,10 +431,11 @@ class VoteEstimator(VoteReader):
         >>> round(fs.MajorityVote().fit(votes).score(votes, [1, 1, 1]), 2)
         0.67
         """
-        read, posterior = self._label(votes, features)
+        model = self._snapshot()
+        read, posterior = model._label(votes, features)
         n, n_tasks, _ = posterior.shape
         y = join_labels(y, votes, read)
-        truth = read_task_gold(y, self.vote_schema_.classes, (n, n_tasks), "y").ravel()
+        truth = read_task_gold(y, model.vote_schema_.classes, (n, n_tasks), "y").ravel()
         sample_weight = join_labels(sample_weight, votes, read, "sample_weight")
         return mean_credit(posterior.reshape(n * n_tasks, -1), truth, sample_weight, n)
 

@@ -119,6 +119,15 @@ class Estimator:
         lock: threading.RLock | None = self.__dict__.get("_learning")
         return self.__dict__.setdefault("_learning", threading.RLock()) if lock is None else lock
 
+    def _snapshot(self) -> Self:
+        """Return a shallow copy, for methods that read the learned state more than once.
+
+        It keeps the learned state of this moment even if another thread fits the model meanwhile.
+        """
+        copy = object.__new__(type(self))
+        vars(copy).update(vars(self))
+        return copy
+
     def __getstate__(self) -> dict[str, Any]:
         state = vars(self).copy()  # in one step, because another thread may add the lock
         return {name: value for name, value in state.items() if name != "_learning"}

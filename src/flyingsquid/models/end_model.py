@@ -155,9 +155,9 @@ class WeaklySupervisedClassifier(ClassifierMixin, BaseEstimator):  # type: ignor
         X : as in :meth:`fit`
         votes : as in :meth:`predict_proba`
         """
-        end_model, classes = self._trained()
+        label_model, end_model, classes = self._trained()
         if votes is not None:
-            return np.asarray(classes[self._proba_with_votes(X, votes).argmax(axis=1)])
+            return np.asarray(classes[self._proba_with_votes(label_model, X, votes).argmax(axis=1)])
         answers = np.asarray(end_model.predict(X))
         # A model that was trained on probabilities may return probabilities.
         return classes[answers.argmax(axis=1)] if answers.ndim == 2 else answers
@@ -173,9 +173,9 @@ class WeaklySupervisedClassifier(ClassifierMixin, BaseEstimator):  # type: ignor
             Votes on the same items, with ``use_features=True``. The label model then adds the evidence of the
             votes to that of the features. Without votes, the probabilities are those of the end model.
         """
-        end_model, classes = self._trained()
+        label_model, end_model, classes = self._trained()
         if votes is not None:
-            return self._proba_with_votes(X, votes)
+            return self._proba_with_votes(label_model, X, votes)
         found = np.asarray(end_model.predict_proba(X))
         known = getattr(end_model, "classes_", classes)
         if self.labels == "proba" or np.array_equal(known, classes):
@@ -189,13 +189,13 @@ class WeaklySupervisedClassifier(ClassifierMixin, BaseEstimator):  # type: ignor
     @available_if(lambda self: hasattr(getattr(self, "end_model_", self.end_model), "decision_function"))  # type: ignore[untyped-decorator]
     def decision_function(self, X: Any) -> NDArray[np.float64]:
         """Return the decision function of the end model."""
-        end_model, _ = self._trained()
+        _, end_model, _ = self._trained()
         return np.asarray(end_model.decision_function(X))
 
-    def _proba_with_votes(self, X: Any, votes: Any) -> NDArray[np.float64]:
+    def _proba_with_votes(self, label_model: Any, X: Any, votes: Any) -> NDArray[np.float64]:
         if not self.use_features:
             raise OptionError("`votes` requires use_features=True; set it and fit again.", parameter="votes")
-        return np.asarray(self.label_model_.predict_proba(votes, features=X))
+        return np.asarray(label_model.predict_proba(votes, features=X))
 
     def _train(self, end_model: Any, chosen: TrainingSet, weight_name: str) -> None:
         if self.labels == "soft":
@@ -226,12 +226,12 @@ class WeaklySupervisedClassifier(ClassifierMixin, BaseEstimator):  # type: ignor
             raise option_error("label_model", "a label model, such as LabelModel(), or None", given)
         return LabelModel() if given is None else clone(given)
 
-    def _trained(self) -> tuple[Any, NDArray[Any]]:
-        """Return the end model and the classes of one fit, although another thread may fit meanwhile."""
+    def _trained(self) -> tuple[Any, Any, NDArray[Any]]:
+        """Return the models and the classes of one fit, although another thread may fit meanwhile."""
         fitted = self.__dict__.copy()  # in one step, as fit writes it
         if "end_model_" not in fitted:
             raise not_fitted("This WeaklySupervisedClassifier is not fitted yet; call fit first.")
-        return fitted["end_model_"], fitted["classes_"]
+        return fitted["label_model_"], fitted["end_model_"], fitted["classes_"]
 
 
 def _weight_name(end_model: Any) -> str:

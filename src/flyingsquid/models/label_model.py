@@ -445,7 +445,8 @@ class LabelModel(FitAttributes[Fitted, FitData], BatchEstimator):
         >>> fs.LabelModel().fit(votes).log_likelihood(votes).shape
         (569,)
         """
-        return self.fit_.log_likelihood(self.read_votes(votes).codes)
+        fitted = self._fitted  # once, because another thread may fit the model meanwhile
+        return fitted.fit.log_likelihood(fitted.schema.read(votes).codes)
 
     def explain(self, votes_row: Any, *, task: int | None = None, features: Any = None) -> Explanation:
         """Explain the label of one item: what each source adds to the log odds, strongest first.
@@ -468,8 +469,8 @@ class LabelModel(FitAttributes[Fitted, FitData], BatchEstimator):
         >>> why.predicted, why.contributions[0].source
         ('malignant', 'dented outline')
         """
-        codes = self._read_row(votes_row)
-        fit = self.fit_  # once, because another thread may fit the model meanwhile
+        model = self._snapshot()
+        codes, fit = model._read_row(votes_row), model.fit_
         adds = None
         if features is not None:
             one_row = features[None, :] if getattr(features, "ndim", 2) == 1 else features

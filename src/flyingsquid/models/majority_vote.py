@@ -116,7 +116,8 @@ class MajorityVote(BatchEstimator):
         source 2  a     0.33
         b with probability 0.67: 2 of 3 votes
         """
-        return count_item(self._read_row(votes_row), self.vote_schema_.classes, self.source_names_)
+        model = self._snapshot()
+        return count_item(model._read_row(votes_row), model.vote_schema_.classes, model.source_names_)
 
     def summary(self) -> Table:
         """Return one row per source with its polarity and coverage, but without accuracies.
@@ -131,20 +132,22 @@ class MajorityVote(BatchEstimator):
         return summarize_tally(self.tally_)
 
     @property
-    def vote_schema_(self) -> VoteSchema:
+    def _fitted(self) -> tuple[VoteSchema, SourceTally]:
         if not hasattr(self, "_counted"):
             raise self._not_fitted()
-        return self._counted[0]
+        return self._counted
+
+    @property
+    def vote_schema_(self) -> VoteSchema:
+        return self._fitted[0]
 
     @property
     def tally_(self) -> SourceTally:
         """Number of votes of each source for each class."""
-        if not hasattr(self, "_counted"):
-            raise self._not_fitted()
-        return self._counted[1]
+        return self._fitted[1]
 
     def _to_state(self) -> State:
-        schema, tally = self.vote_schema_, self.tally_
+        schema, tally = self._fitted
         meta = {
             "classes": encode_labels(tally.classes),
             "names": None if schema.names is None else list(schema.names),

@@ -517,6 +517,11 @@ class OnlineLabelModel(FitAttributes[Fitted, FitData], VoteEstimator):
             votes = _stream.with_missing_sources(votes, schema.names)
         return super().read_votes(votes, unknown_sources=unknown_sources)
 
+    def _snapshot(self) -> Self:
+        return (
+            self  # learn_one changes the stream in place, so a copy would not keep it; methods take the lock
+        )
+
     def _label(
         self, votes: Any, features: Any = None, dtype: np.dtype[Any] = DOUBLE
     ) -> tuple[Votes, NDArray[Any]]:

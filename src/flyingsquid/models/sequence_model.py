@@ -50,6 +50,7 @@ from flyingsquid.votes.decisions import (
     TIE,
     Output,
     TieBreak,
+    as_label_array,
     decide,
     expected_credit,
     is_tied,
@@ -232,10 +233,10 @@ class SequenceLabelModel(FitAttributes["FittedSequences", SequenceMoments]):
         output : {"numpy", "pandas", "polars"}, default="numpy"
             Type of the result; ``"pandas"`` is a table indexed by the item identifiers of the votes.
         """
-        read, sequences = self._read_sequences(votes, lengths)
         fitted = self._fitted  # once, because another thread may fit the model meanwhile
+        read, sequences = fitted.read(votes, lengths)
         posterior = fitted.posterior(fitted.row_evidence(read), sequences)
-        return to_output(posterior, output, item_ids(votes, read), self.classes_.tolist())
+        return to_output(posterior, output, item_ids(votes, read), as_label_array(read.classes).tolist())
 
     def predict(
         self,
@@ -277,13 +278,13 @@ class SequenceLabelModel(FitAttributes["FittedSequences", SequenceMoments]):
         if joint and tie_break != "first":
             raise OptionError(f'`tie_break` must be "first" if joint=True; got {format_value(tie_break)}.')
         rng = read_tie_generator(tie_break, random_state)
-        read, sequences = self._read_sequences(votes, lengths)
         fitted = self._fitted  # once, because another thread may fit the model meanwhile
+        read, sequences = fitted.read(votes, lengths)
         evidence = fitted.row_evidence(read)
         if joint:
-            labels = self.classes_[fitted.paths(evidence, sequences)]
+            labels = as_label_array(read.classes)[fitted.paths(evidence, sequences)]
         else:
-            labels = decide(fitted.posterior(evidence, sequences), self.vote_schema_.classes, tie_break, rng)
+            labels = decide(fitted.posterior(evidence, sequences), read.classes, tie_break, rng)
         return to_output(labels, output, item_ids(votes, read), ["label"])
 
     def fit_predict(
@@ -317,9 +318,9 @@ class SequenceLabelModel(FitAttributes["FittedSequences", SequenceMoments]):
         Use it to compare sequences, or models of the same votes. A vote that its source never cast in the fit
         counts as one in a billion.
         """
-        read, sequences = self._read_sequences(votes, lengths)
-        # By the tables themselves, which sum to 1 even if the class balance does not fit the votes.
         fitted = self._fitted  # once, because another thread may fit the model meanwhile
+        read, sequences = fitted.read(votes, lengths)
+        # By the tables themselves, which sum to 1 even if the class balance does not fit the votes.
         evidence = fitted.fit.likelihoods(read.codes)[:, 0]
         transition = fitted.transition
         return forward_backward(evidence, sequences, transition.balance, transition.matrix)[1]
@@ -336,13 +337,13 @@ class SequenceLabelModel(FitAttributes["FittedSequences", SequenceMoments]):
         y : array of shape (T,)
             Gold labels; None, NaN and masked values are unknown, and so is -1 unless it is a class.
         """
-        read, sequences = self._read_sequences(votes, lengths)
+        fitted = self._fitted  # once, because another thread may fit the model meanwhile
+        read, sequences = fitted.read(votes, lengths)
         y = join_labels(y, votes, read)
-        truth = read_gold(y, self.vote_schema_.classes, read.n_items, "y")
+        truth = read_gold(y, read.classes, read.n_items, "y")
         known = truth >= 0
         if not known.any():
             raise VotesError("`y` must have at least one gold label; got none.")
-        fitted = self._fitted  # once, because another thread may fit the model meanwhile
         evidence = fitted.row_evidence(read)
         posterior = fitted.posterior(evidence, sequences)[known]
         right = fitted.paths(evidence, sequences)[known] == truth[known]
@@ -365,8 +366,7 @@ class SequenceLabelModel(FitAttributes["FittedSequences", SequenceMoments]):
 
     @property
     def vote_schema_(self) -> VoteSchema:
-        rows = self._fitted.moments.rows
-        return VoteSchema(rows.classes, rows.names, rows.source_names)
+        return self._fitted.schema
 
     @property
     def moments_(self) -> SequenceMoments:
@@ -462,10 +462,6 @@ class SequenceLabelModel(FitAttributes["FittedSequences", SequenceMoments]):
         )
         return model
 
-    def _read_sequences(self, votes: Any, lengths: Any) -> tuple[Votes, NDArray[np.intp]]:
-        read = self.read_votes(votes)
-        return read, read_lengths(lengths, read.n_items)
-
 
 @dataclass(frozen=True, eq=False)
 class FittedSequences(FittedParameters):
@@ -485,6 +481,17 @@ class FittedSequences(FittedParameters):
     transition: Transition
     temper: float
     neighbor_share: float
+
+    @property
+    def schema(self) -> VoteSchema:
+        """Sources and classes by which further votes are read."""
+        rows = self.moments.rows
+        return VoteSchema(rows.classes, rows.names, rows.source_names)
+
+    def read(self, votes: Any, lengths: Any) -> tuple[Votes, NDArray[np.intp]]:
+        """Return votes in the order of the fitted sources and classes, and the lengths of their sequences."""
+        read = self.schema.read(votes)
+        return read, read_lengths(lengths, read.n_items)
 
     def row_evidence(self, votes: Votes) -> RowEvidence:
         """Return the evidence of each row."""

@@ -60,6 +60,8 @@ def shown_name(names: tuple[str, ...] | None, source: int) -> str:
 
 def read_array(values: Any, what: str, constraint: str) -> NDArray[Any]:
     """Return user data as an array; raise VotesError if NumPy cannot read it."""
+    if isinstance(values, np.matrix):
+        return np.asarray(values)  # one column of a np.matrix has two dimensions
     if isinstance(values, np.ndarray):
         return values
     try:

@@ -88,6 +88,10 @@ def read(
     numeric = [s.dtype.is_numeric() or s.dtype == nw.Boolean for s in series]
     texts = [s.dtype == nw.String for s in series]
     if any(numeric) and any(texts):
+        # pandas reads a column without votes, such as one of a small file, as numbers that are all NaN.
+        series = [_without_type(s) if is_number else s for s, is_number in zip(series, numeric, strict=True)]
+        numeric = [s.dtype.is_numeric() or s.dtype == nw.Boolean for s in series]
+    if any(numeric) and any(texts):
         one, other = names[numeric.index(True)], names[texts.index(True)]
         raise VotesError(
             f"Column {format_value(one)} contains numbers and column {format_value(other)} strings. Pass "
@@ -361,6 +365,14 @@ def _open(table: Any, at: list[int], what: str) -> tuple[list[Any], tuple[str, .
         )
     # By position, because pandas may name columns with numbers.
     return [table[:, j] for j in at], names
+
+
+def _without_type(series: Any) -> Any:
+    """Return a column of numbers without any value as a column of strings; any other one unchanged."""
+    values = series.drop_nulls()
+    if len(values) and not (values.dtype.is_float() and np.isnan(values.to_numpy()).all()):
+        return series
+    return nw.new_series(series.name, [None] * len(series), nw.String, backend=series.implementation)
 
 
 def _pick(present: list[Any], columns: Sequence[Any]) -> list[int]:
