@@ -1,4 +1,4 @@
-"""Multinomial regression: both spaces agree, the evidence is an integral, and leave-one-out is right."""
+"""Multinomial regression: both covariances agree, the evidence is an integral, and leave-one-out is right."""
 
 import numpy as np
 import pytest
@@ -6,8 +6,8 @@ from scipy.optimize import minimize
 
 from flyingsquid.estimation import multinomial
 from flyingsquid.estimation.multinomial import (
-    _Coefficients,
-    _Items,
+    _ByCoefficient,
+    _ByItem,
     fit_multinomial,
     least_operations,
     log_loss,
@@ -33,13 +33,13 @@ def logits(problem, found):
 
 
 def in_space(monkeypatch, space, problem):
-    """Fit with these unknowns, whichever takes less work."""
-    costs = (0.0, 1.0) if space is _Coefficients else (1.0, 0.0)
+    """Fit with this covariance, whichever takes less work."""
+    costs = (0.0, 1.0) if space is _ByCoefficient else (1.0, 0.0)
     monkeypatch.setattr(multinomial, "_operations", lambda *_: costs)
     return fit_multinomial(*problem)
 
 
-@pytest.mark.parametrize("space", [_Coefficients, _Items])
+@pytest.mark.parametrize("space", [_ByCoefficient, _ByItem])
 @pytest.mark.parametrize(("n_classes", "r"), [(2, 3), (4, 2), (3, 0)])
 def test_coefficients_minimize_the_penalized_loss(monkeypatch, space, n_classes, r):
     offset, shared, own, labels, share = problem = drawn(25, n_classes, r)
@@ -57,16 +57,16 @@ def test_coefficients_minimize_the_penalized_loss(monkeypatch, space, n_classes,
 @pytest.mark.parametrize(("n_classes", "r"), [(2, 5), (2, 40), (3, 4), (5, 30), (4, 1)])
 def test_both_spaces_give_the_same_result(monkeypatch, n_classes, r):
     problem = drawn(20, n_classes, r)
-    one, other = (in_space(monkeypatch, space, problem) for space in (_Coefficients, _Items))
+    one, other = (in_space(monkeypatch, space, problem) for space in (_ByCoefficient, _ByItem))
     np.testing.assert_allclose(one.shared, other.shared, atol=1e-6)
     np.testing.assert_allclose(one.own, other.own, atol=1e-6)
     np.testing.assert_allclose(
-        log_loss(one.left_out, problem[3]), log_loss(other.left_out, problem[3]), atol=1e-6
+        log_loss(one.left_out(), problem[3]), log_loss(other.left_out(), problem[3]), atol=1e-6
     )
     assert one.evidence == pytest.approx(other.evidence, abs=1e-6)
 
 
-@pytest.mark.parametrize("space", [_Coefficients, _Items])
+@pytest.mark.parametrize("space", [_ByCoefficient, _ByItem])
 @pytest.mark.parametrize(("n_classes", "r"), [(2, 4), (3, 5), (4, 30)])
 def test_approximate_leave_one_out_is_close_to_exact(monkeypatch, space, n_classes, r):
     problem = drawn(40, n_classes, r)
@@ -77,12 +77,12 @@ def test_approximate_leave_one_out_is_close_to_exact(monkeypatch, space, n_class
         kept = np.arange(40) != i
         without = in_space(monkeypatch, space, tuple(each[kept] for each in problem))
         exact.append(logits(problem, without)[i])
-    loss, expected = (log_loss(np.array(z), labels).mean() for z in (found.left_out, exact))
+    loss, expected = (log_loss(np.array(z), labels).mean() for z in (found.left_out(), exact))
     assert loss == pytest.approx(expected, rel=0.05)
     assert loss > log_loss(logits(problem, found), labels).mean()
 
 
-@pytest.mark.parametrize("space", [_Coefficients, _Items])
+@pytest.mark.parametrize("space", [_ByCoefficient, _ByItem])
 def test_evidence_is_the_probability_of_the_labels_under_the_prior(monkeypatch, space):
     """One intercept for each of two classes: the integral over their difference, by quadrature."""
     y = np.array([0, 1, 1, 1, 0, 1, 1, 0, 1, 1])
@@ -94,7 +94,7 @@ def test_evidence_is_the_probability_of_the_labels_under_the_prior(monkeypatch, 
     assert in_space(monkeypatch, space, problem).evidence == pytest.approx(exact, abs=0.02)
 
 
-@pytest.mark.parametrize("space", [_Coefficients, _Items])
+@pytest.mark.parametrize("space", [_ByCoefficient, _ByItem])
 def test_a_weight_of_two_is_an_item_twice(monkeypatch, space):
     problem = (*drawn(40, 3, 4)[:4], np.where(np.arange(40) < 10, 2.0, 1.0))
     weighted = in_space(monkeypatch, space, problem)
@@ -104,13 +104,13 @@ def test_a_weight_of_two_is_an_item_twice(monkeypatch, space):
     assert weighted.evidence == pytest.approx(repeated.evidence)
 
 
-@pytest.mark.parametrize("space", [_Coefficients, _Items])
+@pytest.mark.parametrize("space", [_ByCoefficient, _ByItem])
 def test_an_item_of_weight_zero_is_ignored(monkeypatch, space):
     problem = (*drawn(30, 3, 4)[:4], np.where(np.arange(30) < 5, 0.0, 1.0))
     found = in_space(monkeypatch, space, problem)
     expected = in_space(monkeypatch, space, tuple(each[5:] for each in problem))
     np.testing.assert_allclose(found.own, expected.own, atol=1e-6)
-    np.testing.assert_allclose(found.left_out[:5], logits(problem, expected)[:5], atol=1e-5)
+    np.testing.assert_allclose(found.left_out()[:5], logits(problem, expected)[:5], atol=1e-5)
     assert found.evidence == pytest.approx(expected.evidence, abs=1e-5)
 
 

@@ -36,9 +36,12 @@ FEWEST_LABELS = 5
 # learning curves on design datasets change by less than 0.1 points and 0.001 nats; a third value of 3 for the
 # first raises the log loss by 0.01 at 20 labels (docs/design/0009-default.md).
 _CALIBRATION, _VOTES = (0.3, 1.0), (0.0, 0.1, 0.4, 1.6)
-# Floating-point operations of one pass, and cells of an array: they bound the number of coefficients. The
-# number of passes is about 50, so a fit takes a few seconds at most.
+# Floating-point operations of one covariance, and cells of an array: they bound the number of coefficients.
+# There are six covariances, so a fit takes a few seconds at most.
 _MOST_OPERATIONS, _MOST_CELLS = 1 << 30, 1 << 24
+# Candidates whose log evidence is smaller than the largest by this much are left out, because their weight is
+# a rounding error.
+_NEGLIGIBLE_EVIDENCE = 40.0
 # A difference in log loss smaller than this does not matter.
 _NEGLIGIBLE_LOSS = 0.02
 
@@ -142,14 +145,16 @@ def fit_correction(
     none = np.zeros((features.own.shape[1], labels.shape[1]))
     grid = product(_CALIBRATION, _VOTES if features.has_votes else _VOTES[:1])
     found = [
-        Regression(np.array([1.0, 0.0]), none, unchanged, -float(share @ log_loss(unchanged, gold))),
+        Regression(np.array([1.0, 0.0]), none, -float(share @ log_loss(unchanged, gold)), lambda: unchanged),
         *(features.fit(gold, share, *deviations) for deviations in grid),
     ]
     evidence = np.array([each.evidence for each in found])
+    kept = evidence > evidence.max() - _NEGLIGIBLE_EVIDENCE
+    found, evidence = [each for each, is_kept in zip(found, kept, strict=True) if is_kept], evidence[kept]
     weight = softmax(evidence)
     shared, own = (np.tensordot(weight, each, 1) for each in zip(*(each[:2] for each in found), strict=True))
     # Without one label, the log evidence is smaller by the log probability of that label given the others.
-    left_out = np.array([each.left_out for each in found])
+    left_out = np.array([each.left_out() for each in found])
     losses = share * np.array([log_loss(z, gold) for z in left_out])
     crossed = np.einsum("nc,cnk->nk", softmax((evidence[:, None] + losses).T), left_out)
     counts = one_hot.class_sums(np.ones((one_hot.n_sources, labels.shape[1])))
