@@ -325,7 +325,7 @@ BAD = {
         lambda: Wrong(3, 3, source_task=[0, 0, 2]), r"`source_task` .*on task 1\."),
     "empty tasks": (
         lambda: Wrong(9, 9, source_task=[0] * 9),
-        r"`source_task` .*tasks 1, 2, 3, 4, 5 and 3 more"),
+        r"`source_task` .*tasks 1 to 8"),
     "across tasks": (
         lambda: Wrong(4, 2, source_edges=[(3, 1)]),
         r"`source_edges` .*sources 1 and 3 vote on tasks 0 and 1"),

@@ -18,8 +18,14 @@ from flyingsquid.analysis.disagreement import (
     label_buckets,
 )
 from flyingsquid.analysis.findings import Findings, findings
-from flyingsquid.analysis.influence import LearningCurve, LeaveOneOut, learning_curve, leave_one_out
-from flyingsquid.analysis.labels_saved import LabelsSaved, labels_saved
+from flyingsquid.analysis.influence import (
+    LabelsSaved,
+    LearningCurve,
+    LeaveOneOut,
+    labels_saved,
+    learning_curve,
+    leave_one_out,
+)
 from flyingsquid.analysis.panels import PanelReport, panel_report
 from flyingsquid.analysis.rates import Rate, RateDifference, Rates, estimate_rate
 from flyingsquid.analysis.suggestions import Suggestion, Suggestions, suggest_items

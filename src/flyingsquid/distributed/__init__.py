@@ -5,7 +5,6 @@ delayed chunks and Spark dataframes. :func:`votes` selects the columns of votes,
 keep next to the labels. :func:`apply` applies labeling functions to dataframes.
 """
 
-from flyingsquid.distributed.distributed_votes import DistributedVotes, votes
-from flyingsquid.distributed.transforms import apply
+from flyingsquid.distributed.distributed_votes import DistributedVotes, apply, votes
 
 __all__ = ["DistributedVotes", "apply", "votes"]

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from functools import reduce
 from typing import Any
 
-from flyingsquid.distributed.transforms import Labeling, Transform, attempt, merge
+from flyingsquid.distributed.distributed_votes import Labeling, Transform, attempt, merge
 from flyingsquid.exceptions import OptionError, VotesError
 from flyingsquid.votes.reading import located
 

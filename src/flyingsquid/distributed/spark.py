@@ -10,7 +10,7 @@ from importlib.util import find_spec
 from typing import Any
 
 from flyingsquid._values import format_value
-from flyingsquid.distributed.transforms import COLUMNS_HINT, Labeling, Transform, attempt, merge
+from flyingsquid.distributed.distributed_votes import COLUMNS_HINT, Labeling, Transform, attempt, merge
 from flyingsquid.exceptions import OptionError, VotesError
 from flyingsquid.votes.reading import located
 

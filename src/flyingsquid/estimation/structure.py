@@ -21,8 +21,8 @@ from flyingsquid.estimation.signs import relative_signs
 from flyingsquid.estimation.sources import CenteredMoments, SignedMoments, flag_sources
 from flyingsquid.estimation.triplets import Pairs, all_triplets_median
 from flyingsquid.graph import DependencyGraph
+from flyingsquid.graph.dependency import MOST_SOURCES_IN_A_UNIT
 from flyingsquid.graph.junction import adjacency, components, narrowest
-from flyingsquid.graph.reading import MOST_SOURCES_IN_A_UNIT
 from flyingsquid.moments import Moments
 
 Array = NDArray[np.float64]

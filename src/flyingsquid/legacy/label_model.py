@@ -16,7 +16,7 @@ from flyingsquid._values import format_count, format_value, is_one_of, option_er
 from flyingsquid.exceptions import GraphError, NotFittedError, NotIdentifiableError, OptionError, VotesError
 from flyingsquid.fits import GraphFit
 from flyingsquid.graph import DependencyGraph
-from flyingsquid.graph.reading import read_count
+from flyingsquid.graph.dependency import read_count
 from flyingsquid.inference.junction_tree import plan
 from flyingsquid.models import LabelModel as NewLabelModel
 from flyingsquid.solvers import Marginal, Triplet
