@@ -48,6 +48,14 @@ def test_estimates_are_near_the_truth_by_their_own_error(kind, n):
     assert np.mean(np.array(distances) <= 3) > 0.97
 
 
+def test_votes_are_not_more_informative_than_gold_labels():
+    y = np.arange(400) // 10 % 4
+    votes = votes_of(np.repeat(y[:, None], 5, axis=1))  # every group of items has the same balance
+    balance, errors = estimate_many_balance(fs.Moments.of(votes), EMVotes(votes), None)
+    np.testing.assert_allclose(balance, 0.25, atol=0.01)
+    np.testing.assert_allclose(errors, np.sqrt(balance * (1 - balance) / 400))
+
+
 @pytest.mark.slow
 @pytest.mark.parametrize("method", ["agreement", "em", "decomposition"])
 def test_the_model_uses_it_and_says_so(method):

@@ -93,6 +93,13 @@ def test_two_sources_count_equally_and_a_third_turns_weights_on():
     assert np.abs(by_votes - 1).max() > 0.2
 
 
+def test_copies_among_two_sources_count_once():
+    codes = np.repeat(panel(0, 400, [0.8], 2, coverage=1.0), 2, axis=1)
+    for r in (0.0, 0.4, 1.0):  # together, two sources that share r count as 2 / (1 + r)
+        found = vote_weights(Moments.of(codes), np.array([[0.0, r], [r, 0.0]]))
+        np.testing.assert_allclose(found.weights, np.full((2, 2), 1 / (1 + r)))
+
+
 def test_one_sided_sources_are_those_that_vote_often_for_one_class():
     cast = np.array([[50, 50], [40, 0], [0, 40], [3, 0]], float)
     assert is_one_sided(cast).tolist() == [False, True, True, False]

@@ -190,6 +190,14 @@ def test_trusted_judges_choose_an_explanation():
     assert accuracy(plain, votes, y) > 0.9
 
 
+def test_trusted_judges_have_no_effect_if_there_is_one_explanation():
+    votes, _ = independent_panel(600, np.random.default_rng(0), [0.9, 0.8, 0.8, 0.7, 0.7])
+    plain = fs.LabelModel(method=fs.solvers.Panel()).fit(votes)
+    trusting = fs.LabelModel(method=fs.solvers.Panel(trusted=["judge 4"])).fit(votes)
+    np.testing.assert_array_equal(trusting.predict_proba(votes), plain.predict_proba(votes))
+    assert "no effect" in trusting.reason_
+
+
 def test_families_share_weight_on_request():
     votes, _ = independent_panel(300, np.random.default_rng(0), [0.8] * 5)
     layout = [
