@@ -50,10 +50,12 @@ def test_estimates_are_near_the_truth_by_their_own_error(kind, n):
 
 def test_votes_are_not_more_informative_than_gold_labels():
     y = np.arange(400) // 10 % 4
-    votes = votes_of(np.repeat(y[:, None], 5, axis=1))  # every group of items has the same balance
+    votes = votes_of(np.repeat(y[:, None], 5, axis=1))
     balance, errors = estimate_many_balance(fs.Moments.of(votes), EMVotes(votes), None)
     np.testing.assert_allclose(balance, 0.25, atol=0.01)
-    np.testing.assert_allclose(errors, np.sqrt(balance * (1 - balance) / 400))
+    least = np.sqrt(balance * (1 - balance) / 400)
+    assert (errors >= least).all()
+    np.testing.assert_allclose(np.sort(errors / least)[:3], 1)  # parts of the items differ by chance
 
 
 @pytest.mark.slow

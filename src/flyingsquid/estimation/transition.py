@@ -402,7 +402,7 @@ def pair_of_tasks(
     weights = np.divide(
         1.0, np.maximum(noise, _NOISE_FLOOR * scale), out=np.zeros_like(noise), where=scale > 0
     )
-    if same_detectors and (weights * ~np.eye(len(weights), dtype=bool) * product**2).any():
+    if same_detectors and (weights * ~np.eye(len(weights), dtype=bool) * product).any():
         np.fill_diagonal(weights, 0.0)
     evidence = float(np.sum(weights * product**2))
     spread = [float(4 * table.prod()) for table in balance]  # Var(Y)
