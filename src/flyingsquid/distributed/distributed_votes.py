@@ -184,10 +184,6 @@ def votes(
     keep : sequence of column names, default=()
         Columns to keep next to the labels, such as identifiers.
 
-    Returns
-    -------
-    DistributedVotes
-
     Examples
     --------
     >>> import flyingsquid as fs
