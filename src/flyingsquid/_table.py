@@ -1,11 +1,12 @@
-"""Small printable table for summaries and explanations."""
+"""Printed output: small tables for summaries and explanations, and progress bars."""
 
 from __future__ import annotations
 
 import html
 import unicodedata
 from abc import ABC, abstractmethod
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass
 from importlib import import_module
 from typing import Any, TypeAlias
@@ -212,3 +213,24 @@ def _html_row(tag: str, cells: Sequence[str], sides: Sequence[str]) -> str:
         for cell, side in zip(cells, sides, strict=True)
     )
     return f"<tr>{inner}</tr>"
+
+
+# ---------------------------------------------------------------------- progress
+
+
+@contextmanager
+def progress_bar(
+    description: str, total: int | None, *, enabled: bool = True
+) -> Iterator[Callable[[int], None]]:
+    """Show a progress bar on standard error; call the context with the number of items that are finished."""
+    if not enabled:
+        yield lambda _: None
+        return
+    # Imported here because rich takes a third of a second.
+    from rich.console import Console
+    from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
+
+    columns = (TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn(), TimeRemainingColumn())
+    with Progress(*columns, console=Console(stderr=True)) as bar:
+        task = bar.add_task(description, total=total)
+        yield lambda n_done: bar.advance(task, n_done)
