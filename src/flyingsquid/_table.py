@@ -11,8 +11,7 @@ from dataclasses import dataclass
 from importlib import import_module
 from typing import Any, TypeAlias
 
-from flyingsquid._values import format_count, plain_value
-from flyingsquid.exceptions import FlyingSquidError
+from flyingsquid._values import plain_value
 from flyingsquid.votes.codes import Label
 
 Scalar: TypeAlias = str | int | float | bool | None
@@ -60,19 +59,6 @@ class Table:
     footnotes: tuple[str, ...] = ()
     formats: tuple[str, ...] = ()
     headings: tuple[str, ...] = ()
-
-    def __post_init__(self) -> None:
-        if not self.columns or len(set(self.columns)) < len(self.columns):
-            raise FlyingSquidError(f"`columns` must be unique; got {self.columns}.")
-        wrong = next((row for row in self.rows if len(row) != len(self.columns)), None)
-        if wrong is not None:
-            width = format_count(len(self.columns), "cell")
-            raise FlyingSquidError(f"`rows` must have {width} each; got {wrong}.")
-        for name, given in (("formats", self.formats), ("headings", self.headings)):
-            if given and len(given) != len(self.columns):
-                raise FlyingSquidError(
-                    f"`{name}` must have one entry per column ({len(self.columns)}); got {len(given)}."
-                )
 
     @classmethod
     def of_columns(
