@@ -3,7 +3,7 @@
 from importlib.util import find_spec
 
 # Doctests are looked for in every module, and looking imports it.
-_NEED_TORCH = ["src/flyingsquid/torch", "src/flyingsquid/legacy/loss.py", "tests/support/torch_process.py"]
+_NEED_TORCH = ["src/flyingsquid/torch.py", "src/flyingsquid/legacy/loss.py", "tests/support/torch_process.py"]
 collect_ignore = [] if find_spec("torch") else _NEED_TORCH
 collect_ignore += [] if find_spec("numba") else ["src/flyingsquid/kernels/compiled.py"]
 collect_ignore += [] if find_spec("matplotlib") else ["src/flyingsquid/plot.py"]

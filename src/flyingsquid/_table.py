@@ -1,17 +1,17 @@
-"""Small printable table for summaries and explanations."""
+"""Printed output: small tables for summaries and explanations, and progress bars."""
 
 from __future__ import annotations
 
 import html
 import unicodedata
 from abc import ABC, abstractmethod
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass
 from importlib import import_module
 from typing import Any, TypeAlias
 
-from flyingsquid._values import format_count, plain_value
-from flyingsquid.exceptions import FlyingSquidError
+from flyingsquid._values import plain_value
 from flyingsquid.votes.codes import Label
 
 Scalar: TypeAlias = str | int | float | bool | None
@@ -59,19 +59,6 @@ class Table:
     footnotes: tuple[str, ...] = ()
     formats: tuple[str, ...] = ()
     headings: tuple[str, ...] = ()
-
-    def __post_init__(self) -> None:
-        if not self.columns or len(set(self.columns)) < len(self.columns):
-            raise FlyingSquidError(f"`columns` must be unique; got {self.columns}.")
-        wrong = next((row for row in self.rows if len(row) != len(self.columns)), None)
-        if wrong is not None:
-            width = format_count(len(self.columns), "cell")
-            raise FlyingSquidError(f"`rows` must have {width} each; got {wrong}.")
-        for name, given in (("formats", self.formats), ("headings", self.headings)):
-            if given and len(given) != len(self.columns):
-                raise FlyingSquidError(
-                    f"`{name}` must have one entry per column ({len(self.columns)}); got {len(given)}."
-                )
 
     @classmethod
     def of_columns(
@@ -212,3 +199,24 @@ def _html_row(tag: str, cells: Sequence[str], sides: Sequence[str]) -> str:
         for cell, side in zip(cells, sides, strict=True)
     )
     return f"<tr>{inner}</tr>"
+
+
+# ---------------------------------------------------------------------- progress
+
+
+@contextmanager
+def progress_bar(
+    description: str, total: int | None, *, enabled: bool = True
+) -> Iterator[Callable[[int], None]]:
+    """Show a progress bar on standard error; call the context with the number of items that are finished."""
+    if not enabled:
+        yield lambda _: None
+        return
+    # Imported here because rich takes a third of a second.
+    from rich.console import Console
+    from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
+
+    columns = (TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn(), TimeRemainingColumn())
+    with Progress(*columns, console=Console(stderr=True)) as bar:
+        task = bar.add_task(description, total=total)
+        yield lambda n_done: bar.advance(task, n_done)

@@ -38,7 +38,7 @@ def test_analyze_says_what_the_library_says(folder):
 
 def test_analyze_as_json(folder):
     found = json.loads(run("analyze", "judged.csv", "--gold", "truth", "--json", "--pairs", "3"))
-    assert found["looked_at"] == 300
+    assert found["items_analyzed"] == 300
     assert found["sources"]["name"] == list(NAMES)
     assert len(found["pairs"]["source"]) == 3
     assert found["comparison"]["n_gold"] == 150

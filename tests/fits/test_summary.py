@@ -16,7 +16,7 @@ from scipy.sparse import csr_array
 
 import flyingsquid as fs
 from flyingsquid._table import Table
-from flyingsquid.exceptions import FlyingSquidError, NotFittedError, SourceWarning
+from flyingsquid.exceptions import NotFittedError, SourceWarning
 from flyingsquid.fits.summary import accuracy_columns, summarize_sources
 from flyingsquid.votes.tallies import SourceTally
 from tests.support.strategies import fittable_votes, vote_matrices
@@ -235,15 +235,6 @@ def test_hostile_names_neither_break_lines_nor_pages():
 def test_wide_characters_keep_columns_aligned():
     table = Table(("源", "n"), (("垃圾", 1), ("e\u0301", 2), ("abcd", 3)))
     assert str(table).splitlines() == ["源    n", "垃圾  1", "e\u0301     2", "abcd  3"]
-
-
-@pytest.mark.parametrize(
-    ("columns", "rows", "formats"),
-    [(("a", "a"), (), ()), ((), (), ()), (("a",), ((1, 2),), ()), (("a",), ((1,),), ("", ""))],
-)
-def test_a_table_that_does_not_fit_is_refused(columns, rows, formats):
-    with pytest.raises(FlyingSquidError):
-        Table(columns, rows, formats=formats)
 
 
 def test_without_pandas_the_error_says_what_to_install(monkeypatch):

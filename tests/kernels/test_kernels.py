@@ -12,10 +12,17 @@ from hypothesis import strategies as st
 from hypothesis.extra.numpy import arrays
 
 import flyingsquid as fs
+from flyingsquid import kernels as dispatch
 from flyingsquid._limits import use_limits
 from flyingsquid.inference.posterior import binary_posterior
-from flyingsquid.kernels import dispatch, kernels_for, n_threads
-from flyingsquid.kernels.dispatch import binary_labels, histogram, look_up, pair_counts
+from flyingsquid.kernels import (
+    binary_labels,
+    histogram,
+    kernels_for,
+    look_up,
+    n_threads,
+    pair_counts,
+)
 from flyingsquid.moments import counting
 from flyingsquid.votes.patterns import n_patterns, packed_chunks
 from tests.support.strategies import examples

@@ -84,7 +84,7 @@ def test_neighbors_help_and_the_transition_is_found(tmp_path):
     model, alone = fs.SequenceLabelModel().fit(votes), fs.LabelModel().fit(votes)
     assert model.score(votes, truth) > alone.score(votes, truth) + 0.05
     np.testing.assert_allclose(model.transition_, joint / joint.sum(axis=1, keepdims=True), atol=0.05)
-    assert model.diagnostics_.transition.startswith("neighboring truths agree 0.")
+    assert model.diagnostics_.transition.startswith("agreement of neighboring truths")
     model.save(tmp_path / "m.fsq")
     again = fs.load(tmp_path / "m.fsq")
     np.testing.assert_array_equal(again.predict_proba(votes), model.predict_proba(votes))

@@ -20,7 +20,6 @@ LAYERS = {
     "exceptions": 0,
     "_values": 1,
     "kernels": 1,
-    "_progress": 2,
     "_warnings": 1,
     "votes": 2,
     "graph": 2,
@@ -50,7 +49,7 @@ LAYERS = {
 NUMERIC = {"numpy", "scipy"}
 MAY_IMPORT = {
     "_values": {"numpy"},
-    "_table": {"numpy"},
+    "_table": {"rich"},
     "kernels": {"numpy", "numba"},
     "votes": NUMERIC | {"narwhals"},
     "graph": NUMERIC,
@@ -66,7 +65,6 @@ MAY_IMPORT = {
     "models": NUMERIC | {"sklearn"},
     "datasets": NUMERIC | {"sklearn"},
     "plot": {"numpy", "matplotlib"},
-    "_progress": {"rich"},
     "judges": NUMERIC | {"narwhals"},
     "labeling": {"numpy", "narwhals"},
     "reports": {"numpy"},

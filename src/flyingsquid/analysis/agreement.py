@@ -84,10 +84,6 @@ def agreement(votes: Any, *, model: Any = None) -> Agreement:
     model : fitted label model, optional
         Model that defines the classes and sources of the votes.
 
-    Returns
-    -------
-    Agreement
-
     Examples
     --------
     >>> found = agreement([[0, 0, 1], [1, 1, 1], [0, 0, 0], [1, 0, -1]])
@@ -298,10 +294,6 @@ def krippendorff_alpha(votes: Any, *, level: Level = "nominal") -> Reliability:
         order of the classes (ordinal), or the difference of the class labels, which must be numbers
         (interval).
 
-    Returns
-    -------
-    Reliability
-
     Examples
     --------
     >>> ratings = [[1, 1, None], [2, 2, 3], [3, 3, 3], [2, 2, 2], [1, 2, 2], [1, 1, 1]]
@@ -338,10 +330,6 @@ def fleiss_kappa(votes: Any) -> Reliability:
     ----------
     votes : Votes, array-like or dataframe of shape (n, m)
 
-    Returns
-    -------
-    Reliability
-
     Examples
     --------
     >>> print(fleiss_kappa([[0, 0, 0], [1, 1, 0], [1, 1, 1], [0, 0, 1], [0, 0, 0], [1, 1, 1]]))
@@ -372,10 +360,6 @@ def cohen_kappa(
     weights : {"linear", "quadratic"}, optional
         Weights of disagreements by the distance of the two classes in their order. Default: all
         disagreements have the same weight.
-
-    Returns
-    -------
-    Reliability
 
     Examples
     --------

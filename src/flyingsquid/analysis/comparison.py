@@ -160,10 +160,6 @@ def compare_with_majority(
     features : as for ``model.predict_proba``, optional
         Features of the items, for a model that was fitted with features.
 
-    Returns
-    -------
-    Comparison
-
     Examples
     --------
     >>> import flyingsquid as fs
@@ -361,10 +357,6 @@ def calibration(
         Number of bins of equal width.
     task, features : optional
         As in :func:`~flyingsquid.analysis.compare_with_majority`.
-
-    Returns
-    -------
-    Calibration
 
     Examples
     --------

@@ -137,10 +137,6 @@ def contested_items(
     task, features : optional
         As in :func:`~flyingsquid.analysis.compare_with_majority`.
 
-    Returns
-    -------
-    ContestedItems
-
     Examples
     --------
     >>> import flyingsquid as fs

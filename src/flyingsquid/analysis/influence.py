@@ -87,10 +87,6 @@ def leave_one_out(
     gold : array of shape (n,), mapping {item: label} or pandas Series, optional
         Gold labels that the model was fitted with, if any.
 
-    Returns
-    -------
-    LeaveOneOut
-
     Examples
     --------
     >>> import flyingsquid as fs
@@ -184,10 +180,6 @@ def learning_curve(
         Samples of each size.
     gold : array of shape (n,), mapping {item: label} or pandas Series, optional
         Gold labels that the model was fitted with, if any.
-
-    Returns
-    -------
-    LearningCurve
 
     Examples
     --------

@@ -106,7 +106,7 @@ def _analyze(loaded: LoadedVotes, model: Any, most_pairs: int, console: Console)
         console.table(replace(comparison.table(), footnotes=()))  # they are among the sentences above
     return {
         "votes": describe_votes(loaded.file),
-        "looked_at": votes.n_items,
+        "items_analyzed": votes.n_items,
         "sources": sources.to_dict(),
         "pairs": None if pairs is None else pairs.to_dict(),
         "findings": sentences,

@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any, NoReturn, TypeVar
 import click
 import numpy as np
 
-from flyingsquid._progress import progress_bar
+from flyingsquid._table import progress_bar
 from flyingsquid.exceptions import FlyingSquidError, Note
 
 if TYPE_CHECKING:

@@ -362,9 +362,8 @@ class Stream:
         """Write a checkpoint unless the last one is at the same position."""
         if self.checkpoint is None or self.position.lines == self._saved:
             return
-        if (
-            self.output is not None
-        ):  # labels first: a power failure must not lose labels before the checkpoint
+        if self.output is not None:
+            # Labels first: a power failure must not lose labels before the checkpoint.
             with located(self.output):
                 os.fsync(target.fileno())
         model = self.model if self.known.classes is not None and self.model.n_seen_ else None

@@ -254,10 +254,6 @@ def load_wrench(directory: str | os.PathLike[str]) -> Wrench:
     directory : path-like
         Splits without a file are left out. Without ``label.json`` the classes are those that occur.
 
-    Returns
-    -------
-    Wrench
-
     Examples
     --------
     >>> import json, pathlib, tempfile

@@ -84,10 +84,6 @@ def simulate(
     random_state : int, numpy.random.Generator or None, default=None
         Seed or generator of the draws. None uses a new seed on every call.
 
-    Returns
-    -------
-    Simulation
-
     Examples
     --------
     >>> sample = simulate(1000, [0.9, 0.7, 0.6], coverage=0.5, random_state=0)
@@ -182,10 +178,6 @@ def simulate_drift(
     coverage, class_balance, random_state
         As in :func:`simulate`.
 
-    Returns
-    -------
-    Simulation
-
     Examples
     --------
     >>> stream = simulate_drift(1000, [0.9, 0.7], [0.6, 0.7], kind="gradual", random_state=0)
@@ -271,10 +263,6 @@ def simulate_sequence(
     error_persistence : float, default=0.0
         Probability in [0, 1) that a vote is right or wrong like the previous vote of the source in the
         sequence. Values above 0 violate the assumptions of the model.
-
-    Returns
-    -------
-    SequenceSimulation
 
     Examples
     --------
@@ -366,10 +354,6 @@ def simulate_graph(
         an edge joins it to.
     random_state : int, numpy.random.Generator or None, default=None
         Seed or generator of the draws. None uses a new seed on every call.
-
-    Returns
-    -------
-    GraphSimulation
 
     Examples
     --------

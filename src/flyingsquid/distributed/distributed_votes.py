@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
 from importlib import import_module
@@ -131,9 +131,7 @@ class DistributedVotes:
 
     def label(self, estimator: Any, method: str, options: dict[str, Any]) -> Any:
         """Return the labels of ``estimator.predict`` or ``predict_proba`` on the cluster, lazily."""
-        if (
-            self.columns is not None
-        ):  # checked here, because an error on a worker would be wrapped by the engine
+        if self.columns is not None:  # here, because the engine would wrap an error of a worker
             theirs = set(estimator.vote_schema_.names or map(str, self.columns))
             try:
                 require_same("sources", set(map(str, self.columns)), theirs)
@@ -184,10 +182,6 @@ def votes(
     keep : sequence of column names, default=()
         Columns to keep next to the labels, such as identifiers.
 
-    Returns
-    -------
-    DistributedVotes
-
     Examples
     --------
     >>> import flyingsquid as fs
@@ -197,14 +191,13 @@ def votes(
     >>> fs.distributed.votes(frame, columns=["a", "b"], classes=[0, 1], keep=["id"])
     DistributedVotes(DaskParts, 2 sources, classes (0, 1))
     """
-    home = reader_of(frame)
-    if home is None:
+    parts = _open_parts(frame)
+    if parts is None:
         raise OptionError(
             "`frame` must be a Dask array or dataframe, a list of dask.delayed chunks or a Spark dataframe; "
             f"got {type(frame).__name__}. Use fs.Votes for votes in memory.",
             parameter="frame",
         )
-    parts: Parts = import_module(home).parts_of(frame)
     present = parts.columns
     if present is None:
         if keep:
@@ -217,12 +210,7 @@ def votes(
         chosen = (
             tuple(c for c in present if c not in kept) if columns is None else _read_names("columns", columns)
         )
-        for name in (*chosen, *kept):
-            if name not in present:
-                raise VotesError(
-                    f"No column is named {format_value(name)}; the columns are "
-                    f"{', '.join(map(str, present))}."
-                )
+        _require_columns((*chosen, *kept), present)
         if not chosen:
             raise VotesError("There must be at least one column of votes; got none.")
         gold = [name for name in chosen if is_gold_name(name)] if columns is None else []
@@ -234,6 +222,20 @@ def votes(
             )
     known = Convention.declared(classes).classes
     return DistributedVotes(parts, chosen, known, tuple(keep))
+
+
+def _open_parts(frame: Any) -> Parts | None:
+    """Return a dataframe with its engine; None for data in memory."""
+    home = reader_of(frame)
+    return None if home is None else import_module(home).parts_of(frame)
+
+
+def _require_columns(names: Iterable[Any], present: Collection[Any]) -> None:
+    for name in names:
+        if name not in present:
+            raise VotesError(
+                f"No column is named {format_value(name)}; the columns are {', '.join(map(str, present))}."
+            )
 
 
 def _read_names(option: str, names: Any) -> tuple[Any, ...]:
@@ -388,8 +390,7 @@ def apply(
     >>> fs.distributed.apply([long], frame).compute()["long"].tolist()
     [0, 1]
     """
-    home = reader_of(frame)
-    parts = None if home is None else import_module(home).parts_of(frame)
+    parts = _open_parts(frame)
     if parts is None or parts.columns is None:
         raise OptionError(
             f"`frame` must be a Dask or Spark dataframe; got {type(frame).__name__}. Use fs.apply for data "
@@ -493,12 +494,7 @@ def find_labels(chunk: Any, reader: Reader) -> Labels:
         table = open_table(chunk)
         by_name = dict(zip(table.columns, table.iter_columns(), strict=True))
         columns = by_name if reader.columns is None else reader.columns
-        absent = [name for name in columns if name not in by_name]
-        if absent:
-            raise VotesError(
-                f"No column is named {format_value(absent[0])}; the columns are "
-                f"{', '.join(map(str, by_name))}."
-            )
+        _require_columns(columns, by_name)
         found = {str(name): _labels_of(by_name[name], f"source {str(name)!r}") for name in columns}
     else:
         array = read_array(chunk, "votes", "a rectangular array")

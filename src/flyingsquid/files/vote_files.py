@@ -278,10 +278,6 @@ def open_votes(
         The fields are judge, model, prompt, order and repeat, as in :class:`flyingsquid.SourceInfo`. By
         default, columns with these names, if there are at least two.
 
-    Returns
-    -------
-    VoteFile
-
     Raises
     ------
     VoteFileError

@@ -294,11 +294,13 @@ def summarize_sequences(
 def _describe(transition: Transition, neighbor_share: float) -> str:
     if transition.pairs and neighbor_share == 0:
         return (
-            "every row is labeled by itself, because the votes do not show that sources are independent "
+            "every row is labeled separately, because the votes do not show that sources are independent "
             "within a row"
         )
     described = _describe_chain(transition)
-    return described if neighbor_share in (0, 1) else f"{described}; neighbors count {neighbor_share:.0%}"
+    if neighbor_share in (0, 1):
+        return described
+    return f"{described}; weight of neighboring rows {neighbor_share:.0%}"
 
 
 def _describe_chain(transition: Transition) -> str:
@@ -309,7 +311,7 @@ def _describe_chain(transition: Transition) -> str:
         )
     size, error = transition.correlation, transition.error
     if np.isnan(error):
-        return f"neighboring truths agree {size:.3f} of the way from chance to always"
+        return f"agreement of neighboring truths beyond chance: {size:.3f}"
     if np.isinf(error):
         return (
             "rows are assumed to be independent, because the votes of neighboring rows contradict the "
@@ -333,8 +335,8 @@ def _describe_chain(transition: Transition) -> str:
 # The most frequent class of the balance and that of the votes differ, each by this much. Clean simulations
 # never reach it (tests/fits/test_concerns.py).
 _CONTRADICTION = 0.2
-# Labels hinge on the balance if more than this share of them would be another class.
-_HINGE = 0.1
+# Labels depend on the balance if more than this share of them would be another class.
+_DEPENDENT = 0.1
 _LEAST_SHARE = 1e-3
 # A sample of items is enough to see that: the standard error of a tenth is half a point.
 _MOST_ITEMS = 4_000
@@ -376,14 +378,14 @@ def concerns_about(fit: Fit, moments: Moments, votes: Votes | None) -> tuple[str
     # With gold labels the labels are repaired, and the summary names the sources.
     if not fit.uses_gold and _are_most_votes_below_chance(fit, vote_counts, float(moments.n_items)):
         found.append(_BELOW_CHANCE)
-    # If the votes are even, too, within the sampling error of the items, nothing hinges on it.
+    # If the votes are uniform, too, within the sampling error of the items, nothing depends on it.
     error = np.sqrt(balance * (1 - balance) / moments.n_items)
     if votes is not None and np.ptp(balance) == 0 and (np.abs(shares - balance) > NORMAL_95 * error).any():
-        changed = _share_that_hinges_on_balance(fit, shares, votes)
-        if changed >= _HINGE:
+        changed = _share_that_depends_on_balance(fit, shares, votes)
+        if changed >= _DEPENDENT:
             found.append(
-                "The labels hinge on the class balance, which is assumed to be even: with the shares of the "
-                f"votes instead, {changed:.0%} of the labels would change. Pass `class_balance` if it is "
+                "The labels depend on the class balance, which is assumed to be uniform: with the shares of "
+                f"the votes instead, {changed:.0%} of the labels would change. Pass `class_balance` if it is "
                 "known."
             )
     return tuple(found)
@@ -408,7 +410,7 @@ def _are_most_votes_below_chance(fit: Fit, vote_counts: Array, n_items: float) -
     return bool(2 * vote_counts[below].sum() > vote_counts[several].sum())
 
 
-def _share_that_hinges_on_balance(fit: Fit, shares: Array, votes: Votes) -> float:
+def _share_that_depends_on_balance(fit: Fit, shares: Array, votes: Votes) -> float:
     """Return the share of labels that would change if the balance were that of the votes, not uniform."""
     codes = votes.codes[:: -(-votes.codes.shape[0] // _MOST_ITEMS)]
     posterior = fit.posterior(codes)[has_votes(codes), 0]

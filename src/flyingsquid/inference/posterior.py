@@ -8,8 +8,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from flyingsquid.inference.weighted import to_probabilities
-from flyingsquid.kernels import kernels_for
-from flyingsquid.kernels.dispatch import binary_labels
+from flyingsquid.kernels import binary_labels, kernels_for
 from flyingsquid.moments import DenseLogs, VoteLogs
 from flyingsquid.votes.codes import Codes
 from flyingsquid.votes.patterns import by_pattern

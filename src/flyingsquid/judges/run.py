@@ -13,8 +13,7 @@ import narwhals.stable.v1 as nw
 import numpy as np
 from numpy.typing import NDArray
 
-from flyingsquid._progress import progress_bar
-from flyingsquid._table import Scalar, Table, Tabular
+from flyingsquid._table import Scalar, Table, Tabular, progress_bar
 from flyingsquid._values import RandomState, format_count, format_value, option_error, read_random_state
 from flyingsquid.exceptions import OptionError, VotesError
 from flyingsquid.judges.answer_file import AnswerFile

@@ -17,8 +17,8 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, Literal, overload
 
-from flyingsquid._progress import progress_bar
 from flyingsquid._registry import cluster_of
+from flyingsquid._table import progress_bar
 from flyingsquid._values import format_value, is_integer, option_error
 from flyingsquid.exceptions import LabelingError
 from flyingsquid.labeling.cache import open_cache

@@ -215,10 +215,6 @@ def label_chunk(
     on_error : {"raise", "abstain"}, default="raise"
         As in :func:`fs.apply`.
 
-    Returns
-    -------
-    ChunkLabels
-
     Examples
     --------
     >>> from flyingsquid.labeling import labeling_function

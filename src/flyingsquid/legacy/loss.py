@@ -12,8 +12,7 @@ from torch import Tensor, nn
 from flyingsquid._values import format_value, option_error, read_integer
 from flyingsquid.exceptions import VotesError
 from flyingsquid.legacy.label_model import Edges, options_for, read_balance, read_graph, read_triplets
-from flyingsquid.torch import LabelModelLoss, SoftCrossEntropy
-from flyingsquid.torch.losses import require_logits
+from flyingsquid.torch import LabelModelLoss, SoftCrossEntropy, require_logits
 
 
 class FSLoss(nn.Module):

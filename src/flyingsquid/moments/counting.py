@@ -16,8 +16,7 @@ from flyingsquid._limits import LIMITS
 from flyingsquid._values import format_count
 from flyingsquid.exceptions import GraphError, IncompatibleError, VotesError
 from flyingsquid.graph import DependencyGraph
-from flyingsquid.kernels import kernels_for
-from flyingsquid.kernels.dispatch import pair_counts
+from flyingsquid.kernels import kernels_for, pair_counts
 from flyingsquid.moments.pairs import (
     DensePairs,
     PairCounts,

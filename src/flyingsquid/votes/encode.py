@@ -317,9 +317,8 @@ def _encode_floats(
     if convention.classes is None or convention.is_plain:
         _refuse_fractions(labels, missing, locate)
         whole = np.where(missing, ABSTAIN, labels)
-        if (
-            convention.is_plain and np.abs(whole).max() < 2**53
-        ):  # beyond, float64 cannot represent all integers
+        # Beyond 2**53, float64 cannot represent all integers.
+        if convention.is_plain and np.abs(whole).max() < 2**53:
             return _check_plain(whole.astype(np.int64), convention, locate)
     return _translate(labels, convention, locate)
 

@@ -14,8 +14,7 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.sparse import csr_array
 
-from flyingsquid.kernels import kernels_for
-from flyingsquid.kernels.dispatch import histogram, look_up
+from flyingsquid.kernels import histogram, kernels_for, look_up
 from flyingsquid.votes.codes import ABSTAIN, Codes, smallest_dtype
 
 if TYPE_CHECKING:

@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 from scipy.sparse import csr_array
 
 from flyingsquid._limits import LIMITS
-from flyingsquid.kernels.dispatch import blocks_of, run_in_threads, split_missing
+from flyingsquid.kernels import blocks_of, run_in_threads, split_missing
 from flyingsquid.votes.codes import (
     ABSTAIN,
     FEW_CLASSES,

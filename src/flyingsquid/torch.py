@@ -1,4 +1,4 @@
-"""Losses for soft labels, and for labels whose sources are estimated while the end model trains."""
+"""Losses that estimate label sources in the training loop of a PyTorch model; need the extra ``[torch]``."""
 
 from __future__ import annotations
 
@@ -8,10 +8,7 @@ from dataclasses import dataclass
 from typing import Any, Literal, TypeAlias
 
 import numpy as np
-import torch
 from numpy.typing import ArrayLike, NDArray
-from torch import Tensor, distributed, nn
-from torch.nn import functional
 
 from flyingsquid._values import format_count, is_one_of, option_error, read_integer
 from flyingsquid._warnings import capture_source_warnings
@@ -34,6 +31,19 @@ from flyingsquid.moments.counting import CountPlan
 from flyingsquid.moments.windows import Layout
 from flyingsquid.votes import Votes
 
+try:
+    import torch
+    from torch import Tensor, distributed, nn
+    from torch.nn import functional
+except ModuleNotFoundError as error:
+    if error.name != "torch":
+        raise
+    raise ModuleNotFoundError(
+        "flyingsquid.torch needs PyTorch, which is not installed. Run: pip install 'flyingsquid[torch]'",
+        name="torch",
+    ) from error
+
+__all__ = ["LabelModelLoss", "SoftCrossEntropy"]
 Reduction: TypeAlias = Literal["mean", "sum", "none"]
 REDUCTIONS = ("mean", "sum", "none")
 
