@@ -233,11 +233,12 @@ def test_abstentions_count_only_if_pairs_cannot_be_tested_and_all_sources_meet()
     assert trust(-20.0, Moments.of(apart)).share == 0
 
 
-def test_a_source_that_votes_for_one_class_only_does_not_change_the_trust():
+@pytest.mark.parametrize("at", [0, 2, 5])
+def test_a_source_that_votes_for_one_class_only_does_not_change_the_trust(at):
     votes, _ = simulate(np.random.default_rng(10), 400, [0.8] * 5, coverage=0.7)
-    one_sided = np.where(np.random.default_rng(11).random((400, 1)) < 0.4, 1, -1)
+    one_sided = np.where(np.random.default_rng(11).random(400) < 0.4, 1, -1)
     found = []
-    for part in (votes, np.hstack([votes, one_sided]).astype(np.int8)):
+    for part in (votes, np.insert(votes, at, one_sided, axis=1)):
         moments = Moments.of(part)
         m = part.shape[1]
         tables = Tables(np.array([[[0.8, 0.2], [0.2, 0.8]]] * m), np.array([0.5, 0.5]))
