@@ -233,6 +233,52 @@ def test_abstentions_count_only_if_pairs_cannot_be_tested_and_all_sources_meet()
     assert trust(-20.0, Moments.of(apart)).share == 0
 
 
+@pytest.mark.parametrize("at", [0, 2, 5])
+def test_a_source_that_votes_for_one_class_only_does_not_change_the_trust(at):
+    votes, _ = simulate(np.random.default_rng(10), 400, [0.8] * 5, coverage=0.7)
+    one_sided = np.where(np.random.default_rng(11).random(400) < 0.4, 1, -1)
+    found = []
+    for part in (votes, np.insert(votes, at, one_sided, axis=1)):
+        moments = Moments.of(part)
+        m = part.shape[1]
+        tables = Tables(np.array([[[0.8, 0.2], [0.2, 0.8]]] * m), np.array([0.5, 0.5]))
+        weights, pairs = vote_weights(moments, None), moments.compare_pairs()
+        met = partial(shares_of_pairs, tables)
+        found.append(trust_in_tables(moments, pairs, tables, met, weights, Dependence(None), None, most=1.0))
+    assert found[0].n_tested == 5
+    assert found[1] == found[0]
+
+
+@pytest.mark.parametrize("n_classes", [2, 3])
+def test_evidence_about_abstention_compares_the_densities_of_all_correlations(n_classes):
+    """Of "i votes" with "j votes v", against the correlation that coverage in each class predicts."""
+    rng = np.random.default_rng(12)
+    y = rng.integers(0, n_classes, 500)
+    coverage, accuracy = rng.uniform(0.4, 0.9, (4, n_classes)), 0.75
+    wrong = (y[:, None] + rng.integers(1, n_classes, (500, 4))) % n_classes
+    votes = np.where(rng.random((500, 4)) < accuracy, y[:, None], wrong)
+    votes[rng.random((500, 4)) >= coverage[:, y].T] = -1
+    rates = np.full((n_classes, n_classes), (1 - accuracy) / (n_classes - 1))
+    np.fill_diagonal(rates, accuracy)
+    balance = rng.dirichlet([20.0] * n_classes)
+    tables = Tables(np.array([rates] * 4), balance, coverage)
+    correlations = []
+    for i in range(4):
+        for j in set(range(4)) - {i}:
+            for k in range(n_classes):
+                said, voted = votes[:, j] == k, votes[:, i] >= 0
+                together = sum(
+                    balance[c] * coverage[i, c] * coverage[j, c] * rates[c, k] for c in range(n_classes)
+                )
+                correlations.append(((said & voted).mean() - together) / (said.std() * voted.std()))
+    wrong_scale, small = np.sqrt(1 / 500 + 0.15**2), np.sqrt(1 / 500 + 0.003**2)
+    densities = [stats.norm.logpdf(correlations, 0, scale).sum() for scale in (wrong_scale, small)]
+    moments = Moments.of(votes.astype(np.int8))
+    evidence = evidence_against_abstention(moments, vote_weights(moments, None))
+    assert evidence is not None
+    assert evidence(tables) == pytest.approx(densities[0] - densities[1])
+
+
 def chance_by_definition(votes, n_classes):
     """Cohen's kappa of every pair, tested together and one by one."""
     beyond, variance, often = [], [], []

@@ -516,3 +516,9 @@ def test_the_index_of_a_pandas_table_identifies_the_items():
     assert model.score(votes, data.gold.iloc[::-1]) == 1
     assert model.predict(votes, output="pandas").to_dict() == data.gold.to_dict()
     assert fs.apply([len], data.text.tolist(), classes=range(9)).items is None
+
+
+def test_a_chunk_may_be_larger_than_any_sequence():
+    always = LabelingFunction(lambda item: 1, "always")
+    votes = fs.apply([always], iter(range(3)), chunk=10**30)
+    assert votes.codes.ravel().tolist() == [1, 1, 1]

@@ -86,3 +86,30 @@ def test_ties_of_labels():
     tied = np.array([[[0], [1]]] * 40)
     assert set(model.predict(tied, tie_break="abstain").ravel()) == {-1}
     assert set(model.predict(tied, tie_break="random", random_state=0).ravel()) == {0, 1}
+
+
+LEARNED = {
+    "fit": lambda votes, weight: fs.LabelModel().fit(votes, sample_weight=weight).moments_,
+    "partial_fit": lambda votes, weight: fs.LabelModel().partial_fit(votes, sample_weight=weight).moments_,
+    "Moments.of": lambda votes, weight: fs.Moments.of(votes, sample_weight=weight),
+    "MajorityVote.fit": lambda votes, weight: str(
+        fs.MajorityVote().fit(votes, sample_weight=weight).summary()
+    ),
+    "MajorityVote.partial_fit": lambda votes, weight: str(
+        fs.MajorityVote().fit(votes).partial_fit(votes, sample_weight=weight).summary()
+    ),
+}
+
+
+@pytest.mark.parametrize("name", LEARNED)
+@pytest.mark.parametrize("ids", ["names", "numbers"])
+def test_weights_are_joined_by_item_identifier(name, ids):
+    pd = pytest.importorskip("pandas")
+    draw = fs.datasets.simulate(80, [0.9, 0.8, 0.7], coverage=0.7, random_state=0)
+    index = [f"i{at}" for at in range(80)] if ids == "names" else None
+    votes = pd.DataFrame(draw.votes.codes, columns=list("abc"), index=index)
+    weight = pd.Series(np.arange(1, 81), index=votes.index)
+    expected = LEARNED[name](votes, weight.to_numpy())
+    assert LEARNED[name](votes, weight[::-1]) == expected
+    assert LEARNED[name](votes, dict(weight[::-1])) == expected
+    assert LEARNED[name](votes, weight.to_numpy()[::-1]) != expected

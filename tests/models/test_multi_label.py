@@ -427,3 +427,23 @@ def test_items_of_labels_and_gold_labels_are_joined():
     assert model.score({"a": votes["a"], "b": votes["b"][::-1]}, mixed) == expected
     with pytest.raises(fs.exceptions.VotesError, match="other identifiers"):
         model.score(votes, y.set_axis([f"p{i}" for i in range(60)]))
+
+
+def test_tables_of_labels_that_number_their_rows_are_joined_too():
+    """A table in the order of its rows has an index that only counts; the others may be sorted otherwise."""
+    pd = pytest.importorskip("pandas")
+    draws = {name: fs.datasets.simulate(60, [0.9, 0.8, 0.7], random_state=at) for at, name in enumerate("ab")}
+    votes = {name: pd.DataFrame(draw.votes.codes, columns=list("rst")) for name, draw in draws.items()}
+    y = pd.DataFrame({name: draw.y for name, draw in draws.items()})
+    weight = pd.Series(np.arange(1, 61))
+    model = fs.MultiLabelModel(fs.LabelModel()).fit(votes, sample_weight=weight)
+    mixed = votes | {"b": votes["b"].sample(frac=1, random_state=0)}
+    assert np.array_equal(model.predict_proba(mixed), model.predict_proba(votes))
+    shuffled = y.sample(frac=1, random_state=1)
+    expected = model.score(votes, y, weight)
+    assert expected != model.score(votes, y)
+    for one in (votes, mixed):
+        assert model.score(one, shuffled, weight[::-1]) == expected
+        assert model.score(one, {name: shuffled[name] for name in shuffled}, weight) == expected
+    again = fs.MultiLabelModel(fs.LabelModel()).fit(mixed, sample_weight=weight[::-1])
+    assert np.array_equal(again.predict_proba(votes), model.predict_proba(votes))

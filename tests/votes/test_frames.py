@@ -191,3 +191,11 @@ def test_the_advice_about_a_table_names_a_function_that_has_the_option():
     with pytest.raises(VotesError, match=r"Pass Votes.from_frame\(...\) .* such as abstain=''"):
         fs.LabelModel().fit(frame)
     assert fs.Votes.from_frame(frame, abstain="").n_votes == 7
+
+
+def test_columns_in_long_form_must_have_their_entries_in_one_order():
+    items, sources = pd.Series([1, 1, 2, 2]), pd.Series(list("abab"))
+    labels = pd.Series(list("xyyx"))
+    assert fs.Votes.from_long(items, sources, labels.set_axis([7, 8, 9, 10])).n_votes == 4  # by position
+    with pytest.raises(VotesError, match="same order"):
+        fs.Votes.from_long(items, sources, labels.sort_values())

@@ -258,3 +258,8 @@ def test_a_numpy_matrix_is_an_array():
     matrix = np.asmatrix(VOTES)
     model = fs.LabelModel().fit(matrix)
     assert np.array_equal(model.predict_proba(matrix), fs.LabelModel().fit(VOTES).predict_proba(VOTES))
+
+
+def test_values_that_mean_no_vote_must_be_hashable():
+    with pytest.raises(OptionError, match=mentions("abstain")):
+        fs.Votes.from_classes([["a", "b"]], abstain=[["a"]])

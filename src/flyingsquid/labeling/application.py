@@ -285,7 +285,7 @@ def _read_chunk(chunk: int | None, n_items: int | None, n_jobs: int, progress: b
     if chunk is not None:
         if not is_integer(chunk) or chunk < 1:
             raise option_error("chunk", "an integer >= 1", chunk)
-        return int(chunk)
+        return min(int(chunk), sys.maxsize)  # the most that itertools supports
     if n_items is None:
         return 1_000 if n_jobs > 1 or progress else _DEFAULT_CHUNK
     # The progress bar advances between chunks. Several chunks per process make all of them end together.

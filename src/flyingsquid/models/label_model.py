@@ -33,7 +33,7 @@ from flyingsquid.solvers import FitData, Solver
 from flyingsquid.solvers.base import Rows
 from flyingsquid.solvers.data import feature_items, join_gold, read_fit_data
 from flyingsquid.votes import Votes, as_votes
-from flyingsquid.votes.arguments import item_ids, read_weights
+from flyingsquid.votes.arguments import item_ids, join_weights
 from flyingsquid.votes.codes import Label
 from flyingsquid.votes.features import Features
 from flyingsquid.votes.gold_items import GoldItems
@@ -371,7 +371,7 @@ class LabelModel(FitAttributes[Fitted, FitData], BatchEstimator):
         if before is not None:
             names = before.moments.names
             chunk = chunk.with_all_sources(names).matched_to(before.moments.classes, names)
-        weights = None if sample_weight is None else read_weights(sample_weight, chunk.n_items)
+        weights = join_weights(sample_weight, votes, chunk)
         total = Moments.of(chunk, graph, sample_weight=weights)
         labeled, items = None, None
         if before is not None:

@@ -29,7 +29,7 @@ from flyingsquid.models._base import DOUBLE, BatchEstimator, VoteSchema, refuse_
 from flyingsquid.models.validation import require_moments
 from flyingsquid.moments import Moments
 from flyingsquid.votes import REASONS, VoteChunks, Votes, as_chunks, as_votes
-from flyingsquid.votes.arguments import read_weights
+from flyingsquid.votes.arguments import join_weights
 from flyingsquid.votes.reading import refuse_options
 from flyingsquid.votes.tallies import SourceTally
 
@@ -78,7 +78,7 @@ class MajorityVote(BatchEstimator):
         if chunks is not None:
             return self._fit_chunks(chunks, sample_weight)
         read = as_votes(votes)
-        return self._keep(_count(read, sample_weight), read.names)
+        return self._keep(SourceTally.of_votes(read, join_weights(sample_weight, votes, read)), read.names)
 
     def _fit_chunks(self, chunks: VoteChunks, sample_weight: ArrayLike | None) -> Self:
         if sample_weight is not None:
@@ -86,7 +86,7 @@ class MajorityVote(BatchEstimator):
         total: SourceTally | None = None
         names: tuple[str, ...] | None = None
         for part in chunks:
-            counts = _count(part, None)
+            counts = SourceTally.of_votes(part)
             total, names = counts if total is None else total + counts, part.names
         if total is None:
             raise VotesError("`votes` must have at least one item; all chunks are empty.")
@@ -103,7 +103,9 @@ class MajorityVote(BatchEstimator):
             if not hasattr(self, "_counted"):
                 return self.fit(votes, sample_weight=sample_weight)
             schema, tally = self._counted
-            self._counted = schema, tally + _count(self.read_votes(votes), sample_weight)
+            read = self.read_votes(votes)
+            more = SourceTally.of_votes(read, join_weights(sample_weight, votes, read))
+            self._counted = schema, tally + more
         return self
 
     def explain(self, votes_row: Any) -> VoteCount:
@@ -186,8 +188,3 @@ class MajorityVote(BatchEstimator):
         refuse_features(features, self)
         read = self.vote_schema_.read(votes)
         return read, vote_shares(read.codes, read.n_classes)
-
-
-def _count(votes: Votes, sample_weight: ArrayLike | None) -> SourceTally:
-    weights = None if sample_weight is None else read_weights(sample_weight, votes.n_items)
-    return SourceTally.of_votes(votes, weights)

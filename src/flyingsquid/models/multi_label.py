@@ -46,7 +46,7 @@ from flyingsquid.models.label_model import LabelModel
 from flyingsquid.models.majority_vote import MajorityVote
 from flyingsquid.moments.files import graph_from_meta
 from flyingsquid.votes import Votes, as_votes, frames
-from flyingsquid.votes.arguments import join_labels, read_gold, read_task_gold, read_weights
+from flyingsquid.votes.arguments import item_ids, join_labels, join_weights, read_gold, read_task_gold
 from flyingsquid.votes.codes import Label, require_same
 from flyingsquid.votes.decisions import TieBreak, as_label_array, decide
 from flyingsquid.votes.reading import located
@@ -159,10 +159,10 @@ class MultiLabelModel(Estimator):
     def _fit(self, votes: Any, gold: Any, sample_weight: ArrayLike | None) -> dict[Label, str]:
         """Fit all models, and return concerns about the sources of each."""
         by_label = read_votes(votes, read_labels(self.labels))
-        n_items = len(next(iter(by_label.values())))
         models = {label: self._unfitted(label, tuple(by_label)) for label in by_label}
         truth = None if gold is None else read_truth(gold, by_label, "gold")
-        weights = None if sample_weight is None else read_weights(sample_weight, n_items)
+        first = next(iter(by_label.values()))
+        weights = join_weights(sample_weight, first, first)
         failures, remarks = {}, {}
         for at, (label, read) in enumerate(by_label.items()):
             known = None if truth is None else truth[:, at]
@@ -250,6 +250,8 @@ class MultiLabelModel(Estimator):
         applies = _probabilities(models, by_label)
         truth = read_truth(y, by_label, "y")
         both = np.stack([1 - applies, applies], axis=-1).reshape(-1, 2)
+        first = next(iter(by_label.values()))
+        sample_weight = join_labels(sample_weight, first, first, "sample_weight")
         return mean_credit(both, truth.ravel(), sample_weight, len(applies))
 
     def summary(self) -> Table:
@@ -573,12 +575,22 @@ def _by_last_axis(data: Any, labels: tuple[Label, ...] | None) -> dict[Label, An
 def _read_one(data: Any, label: Label) -> Votes:
     with naming(label):
         votes = as_votes(data, NO_YES)
+        votes = _with_row_numbers(votes, data)
         if votes.classes in (NO_YES, (-1, 1)):
             return replace(votes, classes=NO_YES)
         raise VotesError(
             f"The classes must be 0 and 1 (the label applies); got {format_list(votes.classes)}. If the "
             "second class means that the label applies, pass Votes(votes.codes, (0, 1), votes.names)."
         )
+
+
+def _with_row_numbers(votes: Votes, data: Any) -> Votes:
+    """Return votes with identifiers, also if the index of a pandas table only numbers its rows.
+
+    The tables of other labels may have the same numbers in another order.
+    """
+    ids = item_ids(data, votes)
+    return votes if ids is None or votes.items is not None else replace(votes, items=np.array(ids))
 
 
 def read_truth(y: Any, by_label: Mapping[Label, Votes], what: str) -> NDArray[Any]:
@@ -602,7 +614,7 @@ def read_truth(y: Any, by_label: Mapping[Label, Votes], what: str) -> NDArray[An
         return truth
     if not frames.is_frame(y):
         return read_task_gold(y, NO_YES, (n_items, len(labels)), what)
-    table = Votes.from_frame(y, classes=NO_YES)
+    table = _with_row_numbers(Votes.from_frame(y, classes=NO_YES), y)
     require_same(f"labels of {what}", set(table.source_names), set(map(str, labels)))
     if len(table) != n_items:
         raise VotesError(

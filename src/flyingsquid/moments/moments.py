@@ -28,7 +28,7 @@ from flyingsquid.moments.counting import (
 )
 from flyingsquid.moments.pairs import DensePairs, PairAgreement, PairCounts, pair_counts_of
 from flyingsquid.votes import REASONS, VoteChunks, Votes, as_chunks, as_votes
-from flyingsquid.votes.arguments import LARGEST_COUNT, read_weights
+from flyingsquid.votes.arguments import LARGEST_COUNT, join_weights
 from flyingsquid.votes.codes import Label, require_same, shown_name, shown_names
 from flyingsquid.votes.grid import CountedRows
 from flyingsquid.votes.patterns import all_patterns
@@ -119,9 +119,10 @@ class Moments:
         graph : DependencyGraph, optional
             Dependencies of sources and tasks. Then only the pairs that it needs are counted, and the joint
             votes of sources that depend on each other. Without a graph all pairs are counted.
-        sample_weight : array of shape (n,), or a number, optional
+        sample_weight : array of shape (n,), a number, or a pandas Series, optional
             How often each item counts: a weight of 3 is the item three times. Integer
-            weights give integer counts, float weights give float counts.
+            weights give integer counts, float weights give float counts. A Series is joined by item
+            identifier if the votes have some.
         """
         if graph is not None and not isinstance(graph, DependencyGraph):
             raise GraphError(f"`graph` must be a DependencyGraph or None; got {type(graph).__name__}.")
@@ -134,7 +135,7 @@ class Moments:
             if chunks is not None:
                 return _sum_of(chunks, graph, sample_weight)
         read = as_votes(votes, tasks=None if graph is None else graph.stacked_shape)
-        weights = None if sample_weight is None else read_weights(sample_weight, len(read))
+        weights = join_weights(sample_weight, votes, read)
         return cls._count(read, graph, weights)
 
     @classmethod

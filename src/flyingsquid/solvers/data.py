@@ -16,7 +16,7 @@ from flyingsquid.moments import ChunkCounts, Moments, count_chunks
 from flyingsquid.solvers.base import FitData
 from flyingsquid.solvers.structure import graph_from
 from flyingsquid.votes import VoteChunks, Votes, as_chunks, as_votes
-from flyingsquid.votes.arguments import item_ids, join_by_item, join_labels, read_task_gold, read_weights
+from flyingsquid.votes.arguments import item_ids, join_by_item, join_weights, read_task_gold
 from flyingsquid.votes.codes import Label
 from flyingsquid.votes.features import FeatureCollector, FeatureItems, Features
 from flyingsquid.votes.gold_items import GoldCollector, GoldItems
@@ -66,9 +66,7 @@ def read_fit_data(
             return _read_parts(chunks, graph, gold, features, keep_rows, options)
     stacked = graph.stacked_shape if isinstance(graph, DependencyGraph) else None
     read = as_votes(votes, classes, stacked)
-    weights = None
-    if sample_weight is not None:
-        weights = read_weights(join_labels(sample_weight, votes, read, "sample_weight"), len(read))
+    weights = join_weights(sample_weight, votes, read)
     given = graph if isinstance(graph, DependencyGraph) else None
     counted = CountedRows.of(read.codes, len(read.classes), weights) if given is None else None
     data = FitData(

@@ -176,6 +176,16 @@ LARGEST_COUNT = 2**53
 """Counts stay below this, because float64 cannot represent all larger integers."""
 
 
+def join_weights(sample_weight: Any, votes: Any, read: Votes) -> NDArray[Any] | None:
+    """Return the weights of :func:`read_weights` in the order of the items; None without weights.
+
+    A pandas Series or a mapping is joined by item identifier, as :func:`join_labels` does.
+    """
+    if sample_weight is None:
+        return None
+    return read_weights(join_labels(sample_weight, votes, read, "sample_weight"), read.n_items)
+
+
 def read_weights(sample_weight: ArrayLike, n_items: int) -> NDArray[Any]:
     """Return weights of shape (n,): int64 for integers, float64 for floats.
 

@@ -81,7 +81,10 @@ class Convention:
                     parameter="reasons",
                 )
         if isinstance(abstain, (list, tuple, set, frozenset)):
-            reasons = {**dict.fromkeys(abstain, REASONS[0]), **(reasons or {})}
+            try:
+                reasons = {**dict.fromkeys(abstain, REASONS[0]), **(reasons or {})}
+            except TypeError as error:  # not hashable
+                raise option_error("abstain", "a value or a list of strings or numbers", abstain) from error
             abstain = None
         labels = None
         if classes is not None:

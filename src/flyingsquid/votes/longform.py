@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
+import narwhals.stable.v1 as nw
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 from scipy.sparse import csr_array, issparse
@@ -29,6 +30,7 @@ def read(
     """Return sparse codes, classes, source names and item identifiers of triples."""
     if not is_one_of(duplicates, DUPLICATES):
         raise option_error("duplicates", f"one of {', '.join(DUPLICATES)}", duplicates)
+    _require_one_order(items, sources, labels)
     item, source, label = (
         as_column(x, what) for x, what in ((items, "items"), (sources, "sources"), (labels, "labels"))
     )
@@ -54,6 +56,17 @@ def read(
     codes, classes = encode(label[:, None], convention, locate)
     matrix = build_codes(row, column, codes[:, 0], len(classes), item_ids, names, duplicates)
     return matrix, classes, names, item_ids
+
+
+def _require_one_order(*columns: Any) -> None:
+    """Raise an error for pandas Series with one index in different orders; positions are matched."""
+    indexes = [column.index for column in columns if nw.dependencies.is_pandas_series(column)]
+    for index in indexes[1:]:
+        if not index.equals(indexes[0]) and set(index) == set(indexes[0]):
+            raise VotesError(
+                "`items`, `sources` and `labels` must have their entries in the same order; their indexes "
+                "have the same values in different orders. Pass one table, as in Votes.from_long(table)."
+            )
 
 
 def declared_names(names: Any) -> list[Any]:
