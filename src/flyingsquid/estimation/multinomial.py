@@ -24,7 +24,7 @@ from scipy.linalg.lapack import dpotrf, dpotri
 Array = NDArray[np.float64]
 # Newton's method stops if the expected gain in log probability is this small. Conjugate gradients reduce the
 # residual of a step to this part.
-_MOST_PASSES, _TOLERANCE, _LEAST_STEP, _RESIDUAL = 50, 1e-9, 1e-6, 0.1
+_MOST_PASSES, _TOLERANCE, _LEAST_STEP, _RESIDUAL = 50, 1e-7, 1e-6, 0.03
 # Directions of features with a smaller part of the largest sum of squares than this are rounding errors.
 _ROUNDING = 1e-12
 
