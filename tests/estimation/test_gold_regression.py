@@ -64,6 +64,15 @@ def test_sources_with_confusions_of_their_own_get_tables():
     assert (adds[::2, 2, 2] - adds[::2, 2, 3]).min() > (adds[1::2, 2, 2] - adds[1::2, 2, 3]).max()
 
 
+def test_candidates_of_negligible_evidence_do_not_matter(monkeypatch):
+    labels, codes, y = drawn(300, 3, 6)
+    found = fit_correction(labels, OneHot.of(codes, 3), (y + 1) % 3)
+    monkeypatch.setattr(gold_regression, "_NEGLIGIBLE_EVIDENCE", np.inf)
+    expected = fit_correction(labels, OneHot.of(codes, 3), (y + 1) % 3)
+    np.testing.assert_allclose(found.correction.tables, expected.correction.tables, atol=1e-12)
+    assert found.effect.log_loss.value == pytest.approx(expected.effect.log_loss.value, abs=1e-9)
+
+
 def test_sources_without_gold_labels_get_the_common_confusion():
     labels, codes, y = drawn(150, 3, 5)
     codes[:, 4] = -1

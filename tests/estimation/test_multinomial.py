@@ -66,6 +66,19 @@ def test_both_spaces_give_the_same_result(monkeypatch, n_classes, r):
     assert one.evidence == pytest.approx(other.evidence, abs=1e-6)
 
 
+@pytest.mark.parametrize("n_classes", [2, 3])
+def test_features_that_follow_from_others_are_supported(monkeypatch, n_classes):
+    """The votes of a source that never abstains sum to 1, and the numbers of votes are sums of votes."""
+    offset, shared, own, labels, share = drawn(20, n_classes, 4)
+    repeated = np.concatenate([own, own.sum(axis=1, keepdims=True), own[:, :1], np.zeros((20, 1))], axis=1)
+    problem = (offset, shared, repeated, labels, share)
+    one, other = (in_space(monkeypatch, space, problem) for space in (_ByCoefficient, _ByItem))
+    assert one.evidence == pytest.approx(other.evidence, abs=1e-6)
+    np.testing.assert_allclose(
+        log_loss(one.left_out(), labels), log_loss(other.left_out(), labels), atol=1e-6
+    )
+
+
 @pytest.mark.parametrize("space", [_ByCoefficient, _ByItem])
 @pytest.mark.parametrize(("n_classes", "r"), [(2, 4), (3, 5), (4, 30)])
 def test_approximate_leave_one_out_is_close_to_exact(monkeypatch, space, n_classes, r):
