@@ -440,10 +440,13 @@ class OneHot:
         """Sum ``weights`` of shape (K m,) or (K m, r) over the votes on each item, shape (n,) or (n, r)."""
         return np.asarray(self._cells @ weights)
 
-    def logistic(self, weights: Array, offset: float, counts: Array) -> Array:
-        """Return ``counts``/(1 + exp(-x)), x the sums of ``weights`` (K m,) plus ``offset``, shape (n,)."""
-        odds = self @ -weights
-        odds -= offset
+    def share_of_second(self, weights: Array, offset: float, counts: Array) -> Array:
+        """Return ``counts`` (n,) times P(Y = 1), for log odds of class 0.
+
+        The log odds are ``offset`` plus the sums of ``weights`` of shape (2 m,).
+        """
+        odds = self @ weights
+        odds += offset
         return share_of_odds(odds, counts)
 
     def binary_posterior(self, weights: Array, offset: float) -> Array:

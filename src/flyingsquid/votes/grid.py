@@ -81,11 +81,14 @@ class PatternGrid:
         )
         return second, first
 
-    def logistic(self, weights: Array, offset: float, counts: Array) -> Array:
-        """Return ``counts``/(1 + exp(-x)), x the sums of ``weights`` (K m,) plus ``offset``, shape (n,)."""
-        odds = self._odds(-weights, -offset)
+    def share_of_second(self, weights: Array, offset: float, counts: Array) -> Array:
+        """Return ``counts`` (n,) times P(Y = 1), for log odds of class 0.
+
+        The log odds are ``offset`` plus the sums of ``weights`` of shape (2 m,).
+        """
+        odds = self._odds(weights, offset)
         if odds is None:
-            return np.asarray(counts * expit(self @ weights + offset))
+            return np.asarray(counts * expit(-(self @ weights + offset)))
         odds += 1
         return np.divide(counts, odds, out=odds)
 
