@@ -164,8 +164,9 @@ class MixtureFit:
         m = self.moments.n_sources
         if self.dependence.n_pairs > _FEW_DEPENDENT * m * (m - 1) / 2:
             return False
-        is_crowd = _mean_coverage(self.moments) < _CROWD_COVERAGE
-        return self.trust.share > _LIKELY or (is_crowd and self.trust.n_tested >= _FEWEST_TESTED)
+        coverage = self.moments.coverage
+        is_crowd = coverage.sum() < _CROWD_COVERAGE * max(np.count_nonzero(coverage), 1)
+        return self.trust.share > _LIKELY or bool(is_crowd and self.trust.n_tested >= _FEWEST_TESTED)
 
     @property
     def _has_passed(self) -> bool:
@@ -349,12 +350,6 @@ def _mix(
         anchored_share=float(anchored_share),
         majority=_without_negligible(dependence.contradiction),
     )
-
-
-def _mean_coverage(moments: Moments) -> float:
-    """Return the mean share of items that a source votes on."""
-    coverage = moments.coverage
-    return float(coverage.sum() / max(np.count_nonzero(coverage), 1))
 
 
 def _supported(em: RowEM, tables: Tables, dependence: Dependence) -> float:
