@@ -119,7 +119,9 @@ class MixtureFit:
 
     Attributes
     ----------
-    moments, rows, balance : as in :func:`fit_mixture`
+    moments, balance : as in :func:`fit_mixture`
+    labels : RowLabels or None
+        Labels of the rows; None if only counts are available.
     mixture : Mixture
     tables : Tables or None
     trust : Trust
@@ -131,7 +133,7 @@ class MixtureFit:
     """
 
     moments: Moments
-    rows: Rows | None
+    labels: RowLabels | None
     balance: Array | None
     mixture: Mixture
     tables: Tables | None
@@ -141,15 +143,11 @@ class MixtureFit:
     only_class: int | None = None
 
     @cached_property
-    def _labels(self) -> RowLabels | None:
-        return None if self.rows is None else RowLabels.of(self.rows, self.mixture)
-
-    @cached_property
     def errors(self) -> SourceErrors:
         """Uncertainty of the sources."""
         return assess_sources(
             self.moments,
-            self._labels,
+            self.labels,
             self.mixture,
             self.tables,
             self.trust,
@@ -184,7 +182,7 @@ class MixtureFit:
 
         None from counts alone.
         """
-        labels = self._labels
+        labels = self.labels
         if labels is None:
             return None
         rows, plausible = labels.rows, []
@@ -434,9 +432,8 @@ def assess_mixture(
 ) -> MixtureFit:
     """Return the mixture with the estimates of the sources that its labels imply."""
     sources = estimate_sources(moments, labels, mixture, tables, trust, balance)
-    rows = None if labels is None else labels.rows
     only_class = None if labels is None else _only_class(labels)
-    return MixtureFit(moments, rows, balance, mixture, tables, trust, dependence, sources, only_class)
+    return MixtureFit(moments, labels, balance, mixture, tables, trust, dependence, sources, only_class)
 
 
 def _only_class(labels: RowLabels) -> int | None:

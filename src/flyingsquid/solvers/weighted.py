@@ -105,7 +105,7 @@ def weighted_fit(
             )
         concerns = (every, *concerns)
     assessment = MixtureAssessment(found=found)
-    n_votes = 0 if found.rows is None else found.rows.one_hot.n_votes.sum()
+    n_votes = 0 if found.labels is None else found.labels.rows.one_hot.n_votes.sum()
     return WeightedFit(
         classes=moments.classes,
         source_names=moments.source_names,
