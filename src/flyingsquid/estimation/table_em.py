@@ -127,7 +127,7 @@ def rows_of(votes: Votes, weights: NDArray[Any] | None, counted: CountedRows | N
         step = max(1, -(-n_votes_in(codes) // _MOST_VOTES))
         at = np.flatnonzero(counts > 0)[::step] if step > 1 else slice(None)
         one_hot, counts = OneHot.of(codes[at], n_classes, repeated=True), counts[at]
-    voted = np.where(one_hot.n_votes > 0, counts, 0.0)
+    voted = np.where(one_hot.totals > 0, counts, 0.0)
     return Rows(one_hot, counts, voted, one_hot.vote_sums(counts).T, float(counts.sum()), float(voted.sum()))
 
 
