@@ -163,8 +163,9 @@ class MixtureFit:
         if self.dependence.n_pairs > _FEW_DEPENDENT * m * (m - 1) / 2:
             return False
         coverage = self.moments.coverage
-        is_crowd = coverage.sum() < _CROWD_COVERAGE * max(np.count_nonzero(coverage), 1)
-        return self.trust.share > _LIKELY or bool(is_crowd and self.trust.n_tested >= _FEWEST_TESTED)
+        mean_coverage = float(coverage.sum()) / max(int(np.count_nonzero(coverage)), 1)
+        is_crowd = mean_coverage < _CROWD_COVERAGE
+        return self.trust.share > _LIKELY or (is_crowd and self.trust.n_tested >= _FEWEST_TESTED)
 
     @property
     def _has_passed(self) -> bool:
