@@ -139,14 +139,14 @@ def test_tables_that_are_too_large_are_left_out(monkeypatch):
     moments = Moments.of(votes)
     whole = fs.LabelModel(method="weighted").fit_moments(moments).accuracies_
     monkeypatch.setattr(mixture, "MOST_CELLS", 6 * 3**2 - 1)
-    assert fs.LabelModel().fit(votes).fit_.mixture.is_weights_only
+    assert fs.LabelModel().fit(votes).fit_.mixture.tables is None
     with_silence = np.column_stack([votes, np.full(400, -1)])
     with pytest.warns(SourceWarning, match="always abstain"):
         assert fs.LabelModel(method="weighted").fit(with_silence).accuracies_[6] == 0.5
     apart = fs.LabelModel(method="weighted").fit_moments(moments).accuracies_
     np.testing.assert_allclose(apart, whole, rtol=1e-6)
     monkeypatch.setattr(mixture, "MOST_CELLS", 6 * 3**2)
-    assert not fs.LabelModel().fit(votes).fit_.mixture.is_weights_only
+    assert fs.LabelModel().fit(votes).fit_.mixture.tables is not None
 
 
 def test_a_joint_table_that_was_rounded_sums_to_1_afterwards():

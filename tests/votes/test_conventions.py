@@ -11,7 +11,7 @@ import pytest
 
 import flyingsquid as fs
 from flyingsquid.exceptions import VotesWarning
-from flyingsquid.votes.conventions import find_misreadings
+from flyingsquid.votes.conventions import _count_values, find_misreadings
 
 DATA = os.environ.get("FLYINGSQUID_DATA")
 
@@ -175,3 +175,14 @@ def test_two_unicode_forms_of_a_class_are_found_and_joined():
     with pytest.warns(fs.exceptions.VotesWarning, match="Unicode form"):
         fs.Votes.from_classes(votes)
     assert fs.Votes.from_classes(votes, normalize=True).classes == ("tea", "z\u00fcrich")
+
+
+@pytest.mark.parametrize("n", [3, 10, 104])
+def test_values_are_counted_by_item_source_and_group(n):
+    codes = np.random.default_rng(n).integers(-2, 3, (n, 4)).astype(np.int8)
+    by_item, by_source, by_group = _count_values(codes, (-1, 0, 2))
+    for at, value in enumerate((-1, 0, 2)):
+        np.testing.assert_array_equal(by_item[at], (codes == value).sum(axis=1))
+        np.testing.assert_array_equal(by_source[at], (codes == value).sum(axis=0))
+        for group in range(10):
+            np.testing.assert_array_equal(by_group[at, group], (codes[group::10] == value).sum(axis=0))

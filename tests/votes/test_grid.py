@@ -26,9 +26,9 @@ def test_sums_are_those_of_the_rows(m, n_classes):
     np.testing.assert_allclose(grid.class_sums(by_class), rows.class_sums(by_class), atol=1e-12)
     for scale in (1.0, 300.0):  # also beyond the largest exponential
         odds = scale * rng.normal(size=n_classes * m)
-        found, expected = (cast.logistic(odds, 0.3, np.abs(one)) for cast in (grid, rows))
+        found, expected = (cast.share_of_second(odds, 0.3, np.abs(one)) for cast in (grid, rows))
         np.testing.assert_allclose(found, expected, rtol=1e-9, atol=1e-100)
-        np.testing.assert_allclose(found, np.abs(one) * expit(rows @ odds + 0.3), rtol=1e-9, atol=1e-100)
+        np.testing.assert_allclose(found, np.abs(one) * expit(-(rows @ odds + 0.3)), rtol=1e-9, atol=1e-100)
         found, expected = (cast.binary_posterior(odds, 0.3) for cast in (grid, rows))
         np.testing.assert_allclose(found, expected, rtol=1e-9, atol=1e-100)
         np.testing.assert_allclose(found[:, 1], expit(rows @ odds + 0.3), rtol=1e-9, atol=1e-100)

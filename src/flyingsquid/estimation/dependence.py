@@ -212,7 +212,9 @@ def _outliers(correlation: Array, precision: Array) -> tuple[Array, NDArray[np.b
     pairs = np.nonzero(precision)  # workers of a crowd mostly share no items
     seen, known = correlation[pairs], precision[pairs]
     quantiles, scales = np.array(_STARTS).T[:, :, None]
-    starts = _starts(correlation, precision > 0, quantiles)
+    typical = row_quantiles(np.where(precision > 0, correlation, np.inf), quantiles)
+    middle = np.maximum(row_quantiles(typical, 0.5), 0.01)
+    starts = np.minimum(np.maximum(typical / np.sqrt(middle)[:, None], 0.02), 0.97)
     least, excess, is_dependent = np.inf, np.zeros_like(correlation), np.zeros(correlation.shape, np.bool_)
     together = len(starts) if len(seen) <= _FEW_PAIRS else 1
     for at in range(0, len(starts), together):
@@ -245,13 +247,6 @@ def _loss(
     others = z[~is_dependent] ** 2
     noise = _MEAN_LOSS * (np.count_nonzero(is_dependent) - outliers)
     return float((others / (_SCALE**2 + others)).sum() + outliers + noise)
-
-
-def _starts(correlation: Array, is_compared: NDArray[np.bool_], quantiles: Array) -> Array:
-    """Return strengths to start from, by quantiles over the partners of each source, (q, 1); shape (q, m)."""
-    typical = row_quantiles(np.where(is_compared, correlation, np.inf), quantiles)
-    middle = np.maximum(row_quantiles(typical, 0.5), 0.01)
-    return np.minimum(np.maximum(typical / np.sqrt(middle)[:, None], 0.02), 0.97)
 
 
 def _fit_robustly(

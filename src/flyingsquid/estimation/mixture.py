@@ -122,7 +122,9 @@ class MixtureFit:
 
     Attributes
     ----------
-    moments, rows, balance : as in :func:`fit_mixture`
+    moments, balance : as in :func:`fit_mixture`
+    labels : RowLabels or None
+        Labels of the rows; None if only counts are available.
     mixture : Mixture
     tables : Tables or None
     trust : Trust
@@ -134,7 +136,7 @@ class MixtureFit:
     """
 
     moments: Moments
-    rows: Rows | None
+    labels: RowLabels | None
     balance: Array | None
     mixture: Mixture
     tables: Tables | None
@@ -144,15 +146,11 @@ class MixtureFit:
     only_class: int | None = None
 
     @cached_property
-    def _labels(self) -> RowLabels | None:
-        return None if self.rows is None else RowLabels.of(self.rows, self.mixture)
-
-    @cached_property
     def errors(self) -> SourceErrors:
         """Uncertainty of the sources."""
         return assess_sources(
             self.moments,
-            self._labels,
+            self.labels,
             self.mixture,
             self.tables,
             self.trust,
@@ -167,7 +165,9 @@ class MixtureFit:
         m = self.moments.n_sources
         if self.dependence.n_pairs > _FEW_DEPENDENT * m * (m - 1) / 2:
             return False
-        is_crowd = _mean_coverage(self.moments) < _CROWD_COVERAGE
+        coverage = self.moments.coverage
+        mean_coverage = float(coverage.sum()) / max(int(np.count_nonzero(coverage)), 1)
+        is_crowd = mean_coverage < _CROWD_COVERAGE
         return self.trust.share > _LIKELY or (is_crowd and self.trust.n_tested >= _FEWEST_TESTED)
 
     @property
@@ -186,7 +186,7 @@ class MixtureFit:
 
         None from counts alone.
         """
-        labels = self._labels
+        labels = self.labels
         if labels is None:
             return None
         rows, plausible = labels.rows, []
@@ -355,12 +355,6 @@ def _mix(
     )
 
 
-def _mean_coverage(moments: Moments) -> float:
-    """Return the mean share of items that a source votes on."""
-    coverage = moments.coverage
-    return float(coverage.sum() / max(np.count_nonzero(coverage), 1))
-
-
 def _supported(em: RowEM, tables: Tables, dependence: Dependence) -> float:
     """Return a factor in [0, 1] for anchored tables, less than 1 if they move items without support.
 
@@ -443,9 +437,8 @@ def assess_mixture(
 ) -> MixtureFit:
     """Return the mixture with the estimates of the sources that its labels imply."""
     sources = estimate_sources(moments, labels, mixture, tables, trust, balance)
-    rows = None if labels is None else labels.rows
     only_class = None if labels is None else _only_class(labels)
-    return MixtureFit(moments, rows, balance, mixture, tables, trust, dependence, sources, only_class)
+    return MixtureFit(moments, labels, balance, mixture, tables, trust, dependence, sources, only_class)
 
 
 def _only_class(labels: RowLabels) -> int | None:

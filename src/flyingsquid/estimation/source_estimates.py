@@ -279,8 +279,9 @@ def _estimate_by(moments: Moments, rows: Rows, labels: Array) -> SourceEstimates
     m = moments.n_sources
     if m * moments.n_classes**2 <= MOST_CELLS:
         return _estimate_from(rows.count(labels), rows)
-    balance = _balance_of(rows.voted @ labels)
-    return SourceEstimates(balance, sparse_agreement_tables(moments), _agreement_with(labels, rows, m))
+    mass = rows.voted @ labels + 1
+    tables, right = sparse_agreement_tables(moments), _agreement_with(labels, rows, m)
+    return SourceEstimates(mass / mass.sum(), tables, right)
 
 
 def _estimate_from(counted: Expected, rows: Rows) -> SourceEstimates:
@@ -288,12 +289,8 @@ def _estimate_from(counted: Expected, rows: Rows) -> SourceEstimates:
     items = np.maximum(counted.items, 1e-12)  # a class may have no items
     confusion = _with_missing(counted.votes / items[:, None])
     right = _share_right(np.einsum("mkk->m", counted.votes), rows)
-    return SourceEstimates(_balance_of(counted.voted), confusion, right)
-
-
-def _balance_of(voted: Array) -> Array:
-    """Return the class balance of items, shape (K,), with one added item of each class."""
-    return np.asarray((voted + 1) / (voted + 1).sum())
+    mass = counted.voted + 1  # one added item of each class
+    return SourceEstimates(mass / mass.sum(), confusion, right)
 
 
 def _with_missing(tables: Array) -> ConfusionTables:

@@ -129,7 +129,7 @@ def rows_of(votes: Votes, weights: NDArray[Any] | None, counted: CountedRows | N
         step = max(1, -(-n_votes_in(codes) // _MOST_VOTES))
         at = np.flatnonzero(counts > 0)[::step] if step > 1 else slice(None)
         one_hot, counts = OneHot.of(codes[at], n_classes, repeated=True).distinct(counts[at])
-    voted = np.where(one_hot.n_votes > 0, counts, 0.0)
+    voted = np.where(one_hot.totals > 0, counts, 0.0)
     return Rows(one_hot, counts, voted, one_hot.vote_sums(counts).T, float(counts.sum()), float(voted.sum()))
 
 
@@ -182,14 +182,16 @@ def shrunken_tables(expected: Array, row_votes: float) -> Array:
     # A pass is mostly calls of NumPy on few numbers, and `np.add.reduce` is half of the call of a sum.
     right, by_truth = counts.reshape(-1, m)[diagonal], np.add.reduce(counts, axis=1)
     hits, n_votes = np.add.reduce(right), np.add.reduce(by_truth)
-    average = float(np.add.reduce(hits) + SOURCE_VOTES * _AVERAGE) / float(
-        np.add.reduce(n_votes) + SOURCE_VOTES
-    )
-    own = (hits + SOURCE_VOTES * average) / (n_votes + SOURCE_VOTES)
-    own = row_votes * np.minimum(np.maximum(own, _WORST), _BEST)
+    average = float(np.add.reduce(hits)) + SOURCE_VOTES * _AVERAGE
+    average /= float(np.add.reduce(n_votes)) + SOURCE_VOTES
+    own = hits + SOURCE_VOTES * average
+    own /= n_votes + SOURCE_VOTES
+    own = np.minimum(np.maximum(own, _WORST, out=own), _BEST, out=own)
+    own *= row_votes
     tables = counts + (row_votes - own) / (n_classes - 1)
     np.add(right, own, out=tables.reshape(-1, m)[diagonal])
-    tables /= (by_truth + row_votes)[:, None]
+    by_truth += row_votes
+    tables /= by_truth[:, None]
     return tables.transpose(2, 0, 1)
 
 
@@ -303,17 +305,27 @@ class RowEM:
         rows = self.rows
         if len(now.balance) > 2:
             return rows.count(self.posterior(now, abstention))
-        # For two classes, one of them suffices.
-        weights, offset = self._log_odds(now, abstention)
+        # For two classes, one of them suffices. The log odds of the first are differences of logarithms of
+        # `Tables.term`: one number per vote, and one for an item without votes.
+        of_first, of_second = now.tables.transpose(1, 2, 0)
+        weights = np.log(of_first / of_second)
+        weights *= self.weights.discounts
+        offset = float(np.log(now.balance[0] / now.balance[1]))
+        if now.coverage is not None and abstention:
+            counted, voting = abstention * self.weights.discounts, now.coverage.T
+            silent = 1 - voting
+            without = counted * np.log(silent[0] / silent[1])
+            weights += counted * np.log(voting[0] / voting[1]) - without
+            offset += float(np.add.reduce(without))
         if self._of_one_sided is None:
-            second = rows.one_hot.logistic(weights, offset, rows.counts)
+            second = rows.one_hot.share_of_second(weights.ravel(), offset, rows.counts)
         else:
-            odds = rows.one_hot @ -weights
-            odds -= self._of_one_sided[:, 1] - self._of_one_sided[:, 0] + offset
+            odds = rows.one_hot @ weights.ravel()
+            odds += self._of_one_sided[:, 0] - self._of_one_sided[:, 1] + offset
             second = share_of_odds(odds, rows.counts)
         # A dot product would wait for a second thread, long on a busy machine.
         items = float(np.add.reduce(second))
-        voted = items - (rows.n_items - rows.n_voted) * float(expit(offset))
+        voted = items - (rows.n_items - rows.n_voted) * float(expit(-offset))
         votes = np.empty((2, *rows.votes.T.shape))
         votes[1] = rows.one_hot.vote_sums(second)
         np.subtract(rows.votes.T, votes[1], out=votes[0])
@@ -322,22 +334,6 @@ class RowEM:
             np.array([rows.n_voted - voted, voted]),
             np.array([rows.n_items - items, items]),
         )
-
-    def _log_odds(self, now: Tables, abstention: float) -> tuple[Array, float]:
-        """Return the log odds of each vote, shape (2 m,), and of no votes, for two classes.
-
-        They are the differences of the logarithms of :meth:`Tables.term`.
-        """
-        of_first, of_second = now.tables.transpose(1, 2, 0)
-        odds = np.log(of_second / of_first)
-        odds *= self.weights.discounts
-        offset = float(np.log(now.balance[1] / now.balance[0]))
-        if now.coverage is not None and abstention:
-            first, second = now.coverage.T
-            silent = abstention * self.weights.discounts * np.log((1 - second) / (1 - first))
-            odds += abstention * self.weights.discounts * np.log(second / first) - silent
-            offset += float(np.add.reduce(silent))
-        return odds.ravel(), offset
 
     def _maximize(self, votes: Array, voted: Array, row_votes: float) -> Tables:
         """Return the most likely tables for expected numbers of votes and of items of each class."""
@@ -461,7 +457,7 @@ def converge(step: Pass, now: Tables, is_enough: Callable[[Tables], bool] | None
         first = step(now)
         second = step(first)
         values = np.array([now.flat(), first.flat(), second.flat()])
-        change = np.abs(values[2] - values[1]).max()
+        change = np.maximum.reduce(np.abs(values[2] - values[1]))
         if change < _TOLERANCE:
             return second
         if is_enough is not None and change < _ALMOST:

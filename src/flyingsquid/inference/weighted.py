@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
-from typing import Literal
+from typing import Any, Literal
 
 import numpy as np
 from numpy.typing import NDArray
 
-from flyingsquid.votes.codes import FEW_CLASSES, Codes, OneHot, posterior_of_odds
+from flyingsquid.votes.codes import FEW_CLASSES, Codes, OneHot
 from flyingsquid.votes.grid import PatternGrid
 from flyingsquid.votes.tallies import class_sums, has_votes
 
@@ -82,11 +82,6 @@ class Mixture:
     anchored_share: float = 0.0
     majority: float = 0.0
 
-    @property
-    def is_weights_only(self) -> bool:
-        """True if only weighted votes determine the posterior."""
-        return self.tables is None and self.anchored is None and not self.majority
-
     def of_sources(self, sources: NDArray[np.intp]) -> Mixture:
         """Return the mixture for some sources; a posterior depends only on those that vote on the item."""
         return replace(
@@ -100,7 +95,8 @@ class Mixture:
 
 def mixture_posterior(codes: Codes, mixture: Mixture) -> Array:
     """Return P(Y = k | votes), shape (n, K), for dense (n, m) or sparse codes."""
-    if mixture.is_weights_only:  # sums over codes are faster than those over one-hot votes
+    if mixture.tables is None and mixture.anchored is None and not mixture.majority:
+        # Only weighted votes: sums over codes are faster than those over one-hot votes.
         labels, voted = shares_of(class_sums(codes, mixture.weights), mixture.prior), has_votes(codes)
         if not voted.all():
             labels[~voted] = mixture.without_votes
@@ -173,10 +169,10 @@ def table_posterior(
         of_one_sided = np.log(shares_of(one_hot.class_sums(np.where(one_sided[:, None], term.weights, 0.0))))
     if len(term.balance) == 2:  # one product and one exponential
         weights = (term.logs[:, 1] - term.logs[:, 0]).T.ravel()
-        offset = np.log(term.balance[1]) - np.log(term.balance[0])
-        if of_one_sided is None:
-            return one_hot.binary_posterior(weights, float(offset))
-        return posterior_of_odds(one_hot @ weights + offset + (of_one_sided[:, 1] - of_one_sided[:, 0]))
+        offset: Any = float(np.log(term.balance[1]) - np.log(term.balance[0]))
+        if of_one_sided is not None:
+            offset += of_one_sided[:, 1] - of_one_sided[:, 0]
+        return one_hot.binary_posterior(weights, offset)
     return to_probabilities(table_scores(one_hot, term, of_one_sided))
 
 

@@ -105,7 +105,11 @@ def weighted_fit(
             )
         concerns = (every, *concerns)
     assessment = MixtureAssessment(found=found)
-    n_votes = 0 if found.rows is None else found.rows.one_hot.n_votes.sum()
+    is_large = False
+    if found.labels is not None:
+        rows = found.labels.rows
+        most = len(rows.counts) * moments.n_sources
+        is_large = most > _MOST_KEPT and rows.one_hot.n_votes.sum() > _MOST_KEPT
     return WeightedFit(
         classes=moments.classes,
         source_names=moments.source_names,
@@ -115,7 +119,7 @@ def weighted_fit(
         class_balance=found.sources.balance[None, :],
         accuracies=found.sources.accuracies,
         confusion=found.sources.confusion,
-        assessment=assessment.computed if n_votes > _MOST_KEPT else assessment,
+        assessment=assessment.computed if is_large else assessment,
         concerns=(*silent_sources_concern(moments), *concerns),
         mixture=found.mixture,
         groups=np.arange(moments.n_sources) if groups is None else groups,

@@ -300,16 +300,6 @@ def share_of_odds(odds: Array, counts: Array) -> Array:
     return np.divide(counts, odds, out=odds)
 
 
-def posterior_of_odds(odds: Array) -> Array:
-    """Return the probabilities of two classes, shape (n, 2), from log odds of the second, shape (n,)."""
-    # Each side by its own quotient: 1 - p would round the small side of a sure label to 0.
-    small = np.exp(-np.abs(odds))
-    large = 1 / (1 + small)
-    small *= large
-    is_first = odds < 0
-    return np.array([np.where(is_first, large, small), np.where(is_first, small, large)]).T
-
-
 class Entries(NamedTuple):
     """One entry per vote: ``source[t]`` votes for class ``vote[t]`` on ``item[t]``."""
 
@@ -455,15 +445,28 @@ class OneHot:
         """Sum ``weights`` of shape (K m,) or (K m, r) over the votes on each item, shape (n,) or (n, r)."""
         return np.asarray(self._cells @ weights)
 
-    def logistic(self, weights: Array, offset: float, counts: Array) -> Array:
-        """Return ``counts``/(1 + exp(-x)), x the sums of ``weights`` (K m,) plus ``offset``, shape (n,)."""
-        odds = self @ -weights
-        odds -= offset
+    def share_of_second(self, weights: Array, offset: float, counts: Array) -> Array:
+        """Return ``counts`` (n,) times P(Y = 1), for log odds of class 0.
+
+        The log odds are ``offset`` plus the sums of ``weights`` of shape (2 m,).
+        """
+        odds = self @ weights
+        odds += offset
         return share_of_odds(odds, counts)
 
-    def binary_posterior(self, weights: Array, offset: float) -> Array:
-        """Return P(Y = k), shape (n, 2), for log odds of ``offset`` plus the sums of ``weights``."""
-        return posterior_of_odds(self @ weights + offset)
+    def binary_posterior(self, weights: Array, offset: float | Array) -> Array:
+        """Return P(Y = k), shape (n, 2), for log odds of class 1.
+
+        The log odds are ``offset``, a number or of shape (n,), plus the sums of ``weights`` of shape (2 m,).
+        """
+        odds = self @ weights
+        odds += offset
+        # Each side by its own quotient: 1 - p would round the small side of a sure label to 0.
+        small = np.exp(-np.abs(odds))
+        large = 1 / (1 + small)
+        small *= large
+        is_first = odds < 0
+        return np.array([np.where(is_first, large, small), np.where(is_first, small, large)]).T
 
     def class_sums(self, weights: Array) -> Array:
         """Sum ``weights`` of shape (m, K) over the votes for each class on each item, shape (n, K)."""

@@ -471,7 +471,7 @@ def _by_agreement(pairs: Array) -> Array:
 
 
 class _Counted(NamedTuple):
-    """How often each of v values occurs.
+    """Number of occurrences of each of v values.
 
     Attributes
     ----------

@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 from scipy.sparse import csr_array
 from scipy.special import expit
 
-from flyingsquid.votes.codes import Codes, OneHot, posterior_of_odds, spread_by_class
+from flyingsquid.votes.codes import Codes, OneHot, spread_by_class
 from flyingsquid.votes.patterns import all_patterns, n_patterns, pattern_counts
 
 Array = NDArray[np.float64]
@@ -81,19 +81,26 @@ class PatternGrid:
         )
         return second, first
 
-    def logistic(self, weights: Array, offset: float, counts: Array) -> Array:
-        """Return ``counts``/(1 + exp(-x)), x the sums of ``weights`` (K m,) plus ``offset``, shape (n,)."""
-        odds = self._odds(-weights, -offset)
+    def share_of_second(self, weights: Array, offset: float, counts: Array) -> Array:
+        """Return ``counts`` (n,) times P(Y = 1), for log odds of class 0.
+
+        The log odds are ``offset`` plus the sums of ``weights`` of shape (2 m,).
+        """
+        odds = self._odds(weights, offset)
         if odds is None:
-            return np.asarray(counts * expit(self @ weights + offset))
+            return np.asarray(counts * expit(-(self @ weights + offset)))
         odds += 1
         return np.divide(counts, odds, out=odds)
 
-    def binary_posterior(self, weights: Array, offset: float) -> Array:
-        """Return P(Y = k), shape (n, 2), for log odds of ``offset`` plus the sums of ``weights``."""
-        odds = self._odds(weights, offset)
+    def binary_posterior(self, weights: Array, offset: float | Array) -> Array:
+        """Return P(Y = k), shape (n, 2), for log odds of class 1.
+
+        The log odds are ``offset``, a number or of shape (n,), plus the sums of ``weights`` of shape (2 m,).
+        """
+        odds = self._odds(weights, offset) if isinstance(offset, float) else None
         if odds is None:
-            return posterior_of_odds(self @ weights + offset)
+            log_odds = self @ weights + offset
+            return np.array([expit(-log_odds), expit(log_odds)]).T
         both = np.empty((2, self.n_items))
         np.add(odds, 1, out=both[0])
         np.divide(1, both[0], out=both[0])
