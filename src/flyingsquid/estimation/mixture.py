@@ -270,8 +270,8 @@ def _fit_tables(
     if evidence is None:
         return tables, 0.0, None
     one_pass = em.passes(abstention=1.0)
-    # Such evidence hardly depends on the last digits of tables that are not used then. With two classes, passes
-    # take little time, so that an additional test does not pay off.
+    # Such evidence hardly depends on the last digits of tables that are not used then. With two classes, a
+    # second test takes longer than the passes that it saves.
     is_enough = None if moments.n_classes == 2 else lambda almost: evidence(almost) > _BEYOND_DOUBT
     found = converge(one_pass, one_pass(tables), is_enough)
     against = evidence(found)

@@ -421,7 +421,7 @@ class PairEM:
             # Shrinkage keeps all probabilities above 0.
             ratio = of_pairs / (joint.T @ by_vote)
             answers = joint * (by_vote @ ratio.T)
-            # A pass is mostly calls of NumPy on few numbers, and `np.add.reduce` is half of the call of a sum.
+            # As in `shrunken_tables`, calls of NumPy take most of the time.
             mass = np.add.reduce(answers, axis=1)
             answers = answers.reshape(n_classes, n_votes, m)
             votes = answers[:, :n_classes]

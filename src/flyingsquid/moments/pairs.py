@@ -288,14 +288,10 @@ class SparsePairs:
         return self._sums(self._entries(k))
 
     def by_vote(self, sources: NDArray[np.intp]) -> Array:
-        m, place = self.n_sources, np.full(self.n_sources, -1)
-        place[sources] = np.arange(len(sources))
-        counts = np.zeros((self.n_classes, len(sources) * m))
-        for k, (source, other, _, times) in enumerate(self._classes()):
-            at = place[other]
-            kept = at >= 0
-            counts[k] = np.bincount(at[kept] * m + source[kept], times[kept], counts.shape[1])
-        return counts.reshape(self.n_classes, len(sources), m)
+        part, width = self.matrix[self._at(sources)], self.matrix.shape[1]  # counts are symmetric
+        cells = rows_of_entries(part) % len(sources) * width + part.indices
+        counts = np.bincount(cells, part.data, len(sources) * width)
+        return counts.reshape(len(sources), self.n_classes, self.n_sources).swapaxes(0, 1)
 
     def overlap(self) -> NDArray[Any]:
         return self._sums(*self._classes())
