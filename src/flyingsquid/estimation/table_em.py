@@ -423,14 +423,17 @@ class PairEM:
             answers = joint * (by_vote @ ratio.T)
             # As in `shrunken_tables`, calls of NumPy take most of the time.
             mass = np.add.reduce(answers, axis=1)
+            mass *= items / max(float(np.add.reduce(mass)), 1e-9)
             answers = answers.reshape(n_classes, n_votes, m)
             votes = answers[:, :n_classes]
-            found, coverage = balance, None
-            if found is None:
-                found = _balance_of(mass * (items / max(float(np.add.reduce(mass)), 1e-9)))
-            if abstention:
-                coverage = _coverage_by_class(np.add.reduce(votes, axis=1), np.add.reduce(answers, axis=1))
-            return Tables(shrunken_tables(votes.transpose(2, 0, 1), ROW_VOTES), found, coverage)
+            found = Tables(
+                shrunken_tables(votes.transpose(2, 0, 1), ROW_VOTES),
+                _balance_of(mass) if balance is None else balance,
+            )
+            if not abstention:
+                return found
+            voted, met = np.add.reduce(votes, axis=1), np.add.reduce(answers, axis=1)
+            return Tables(found.tables, found.balance, _coverage_by_class(voted, met))
 
         return step
 

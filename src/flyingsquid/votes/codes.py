@@ -435,7 +435,7 @@ class OneHot:
         if not isinstance(cells, csr_array) or (found := _distinct_rows(cells.indptr, cells.indices)) is None:
             return self, counts
         first, inverse = found
-        return self[first], np.bincount(inverse, counts, minlength=len(first))
+        return self[first], np.asarray(np.bincount(inverse, counts, len(first)), np.float64)
 
     # ------------------------------------------------------------------ sums over the votes on an item
 
