@@ -540,8 +540,11 @@ def _distinct_rows(
     _, first, inverse = np.unique(hashes, return_index=True, return_inverse=True)
     if len(first) > _MOSTLY_DISTINCT * n:
         return None
-    order = np.argsort(first)  # as in the matrix, where neighbors have columns in common
-    first, inverse = first[order], np.argsort(order)[inverse]
+    is_first = np.zeros(n, np.bool_)
+    is_first[first] = True
+    # Groups are in the order of the matrix, where neighbors have columns in common.
+    inverse = (np.cumsum(is_first) - 1)[first[inverse]]
+    first = np.flatnonzero(is_first)
     size, like = np.diff(indptr), first[inverse]
     if not np.array_equal(size, size[like]):
         return None
