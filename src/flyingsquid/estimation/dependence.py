@@ -8,7 +8,6 @@ evidence that would be counted twice.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import NamedTuple
 
@@ -90,10 +89,7 @@ class Dependence:
         """Return ``shared`` times ``factor``; near-copies, which need no model, count in full."""
         if self.shared is None or self.groups is None:
             return None
-        scaled = factor * self.shared
-        for copies in _several(self.groups):
-            scaled[copies] = self.shared[copies]
-        return scaled
+        return np.where(self.groups[:, None] == self.groups, self.shared, factor * self.shared)
 
 
 def find_dependence(moments: Moments, pairs: PairAgreement | None = None) -> Dependence:
@@ -128,17 +124,9 @@ def find_dependence(moments: Moments, pairs: PairAgreement | None = None) -> Dep
         second_factor = _second_factor(correlation, precision, moments.n_classes)
         contradiction = _contradiction(second_factor, is_dependent, moments) if n_pairs else 0.0
     groups = _group_copies(moments, pairs, compared)
-    for copies in _several(groups):
-        shared[copies] = 1.0
+    shared[groups[:, None] == groups] = 1.0
     np.fill_diagonal(shared, 0.0)
     return Dependence(shared, groups, n_pairs, second_factor, contradiction)
-
-
-def _several(groups: NDArray[np.intp]) -> Iterator[tuple[NDArray[np.intp], ...]]:
-    """Yield the indices of all pairs of sources of each group of at least two."""
-    for group in np.flatnonzero(np.bincount(groups) > 1):
-        members = np.flatnonzero(groups == group)
-        yield np.ix_(members, members)
 
 
 class _Compared(NamedTuple):

@@ -273,8 +273,10 @@ def _fit_tables(
     if evidence is None:
         return tables, 0.0, None
     one_pass = em.passes(abstention=1.0)
-    # Such evidence hardly depends on the last digits of tables that are not used then.
-    found = converge(one_pass, one_pass(tables), lambda almost: evidence(almost) > _BEYOND_DOUBT)
+    # Such evidence hardly depends on the last digits of tables that are not used then. With two classes, a
+    # second test takes longer than the passes that it saves.
+    is_enough = None if moments.n_classes == 2 else lambda almost: evidence(almost) > _BEYOND_DOUBT
+    found = converge(one_pass, one_pass(tables), is_enough)
     against = evidence(found)
     share = _without_negligible(probability_adequate(against))
     if share == 0:

@@ -405,28 +405,36 @@ class PairEM:
             counts = moments.pair_counts * self._counted
         met = counts.sum(axis=(1, 3)).T  # of each source, votes of each kind on items with another's vote
         scale = np.divide(vote_counts, met, out=np.zeros_like(vote_counts), where=met > 0).T.ravel()
-        n_votes, items = len(counts), vote_counts.sum() / m
-        of_pairs = counts.transpose(0, 2, 1, 3).reshape(n_votes * m, n_votes * m)
+        n_votes, items = len(counts), float(vote_counts.sum() / m)
+        # Counts of pairs that sum to the votes of the first source, by vote and source of both.
+        of_pairs = counts.transpose(0, 2, 1, 3).reshape(n_votes * m, n_votes * m) * scale[:, None]
 
         def step(now: Tables) -> Tables:
             by_vote = now.tables.transpose(1, 2, 0)  # P(vote | Y = y), axes truth, vote, source
             if abstention:
                 coverage = np.tile(overall, (n_classes, 1)) if now.coverage is None else now.coverage.T
-                voting, silent = (each[:, None] ** abstention for each in (coverage, 1 - coverage))
+                voting, silent = coverage[:, None], 1 - coverage[:, None]
+                if abstention < 1:
+                    voting, silent = voting**abstention, silent**abstention
                 by_vote = np.concatenate([by_vote * voting, silent], axis=1)
             by_vote = by_vote.reshape(n_classes, n_votes * m)
             joint = now.balance[:, None] * by_vote
-            ratio = of_pairs / np.maximum(joint.T @ by_vote, 1e-300)
+            # Shrinkage keeps all probabilities above 0.
+            ratio = of_pairs / (joint.T @ by_vote)
             answers = joint * (by_vote @ ratio.T)
-            answers *= scale
-            mass = answers.sum(axis=1)
+            # As in `shrunken_tables`, calls of NumPy take most of the time.
+            mass = np.add.reduce(answers, axis=1)
+            mass *= items / max(float(np.add.reduce(mass)), 1e-9)
             answers = answers.reshape(n_classes, n_votes, m)
             votes = answers[:, :n_classes]
-            return Tables(
+            found = Tables(
                 shrunken_tables(votes.transpose(2, 0, 1), ROW_VOTES),
-                _balance_of(items * mass / max(mass.sum(), 1e-9)) if balance is None else balance,
-                _coverage_by_class(votes.sum(axis=1), answers.sum(axis=1)) if abstention else None,
+                _balance_of(mass) if balance is None else balance,
             )
+            if not abstention:
+                return found
+            voted, met = np.add.reduce(votes, axis=1), np.add.reduce(answers, axis=1)
+            return Tables(found.tables, found.balance, _coverage_by_class(voted, met))
 
         return step
 

@@ -349,28 +349,36 @@ def _item_scores(mixture: Mixture, ratio: float) -> ItemScores:
 
     ``ratio`` multiplies the posterior odds, for items with a class balance of their own.
     """
-    m = len(mixture.weights)
-    several = np.where(mixture.one_sided, 0.0, 1.0)
+    m, one_sided = len(mixture.weights), mixture.one_sided[:, None]
     terms = [term for term in (mixture.tables, mixture.anchored) if term is not None]
-    adds = np.zeros((m, 3, 5 + 3 * len(terms)))
+    # The sums: votes, weights for each class, and log odds by each term. Only if they are used: votes for the
+    # second class, votes of sources of several classes, and one-sided weights for each class and term.
+    majority, has_one_sided = mixture.majority, bool(one_sided.any())
+    second, several = 3 + len(terms), 3 + len(terms) + bool(majority)
+    adds = np.zeros((m, 3, several + has_one_sided * (1 + 2 * len(terms))))
     adds[:, :2, 0] = 1.0
-    adds[:, :2, 1] = several[:, None]
-    adds[:, 1, 2] = 1.0
-    adds[:, (0, 1), (3, 4)] = mixture.weights
+    adds[:, (0, 1), (1, 2)] = mixture.weights
     for number, term in enumerate(terms):
-        at = 5 + 3 * number
-        adds[:, :2, at] = term.logs[:, 1] - term.logs[:, 0]
-        adds[:, (0, 1), (at + 1, at + 2)] = np.where(mixture.one_sided[:, None], term.weights, 0.0)
+        adds[:, :2, 3 + number] = term.logs[:, 1] - term.logs[:, 0]
+    if majority:
+        adds[:, 1, second] = 1.0
+    if has_one_sided:
+        adds[:, :2, several] = ~one_sided
+        for number, term in enumerate(terms):
+            at = several + 1 + 2 * number
+            adds[:, (0, 1), (at, at + 1)] = np.where(one_sided, term.weights, 0.0)
     even, nobody = EVEN_VOTE / 2, float(mixture.without_votes[1])
     added = even if mixture.prior is None else EVEN_VOTE * float(mixture.prior[1])
     odds = [log(term.balance[1] / term.balance[0]) for term in terms]
     use_tables, use_anchored = mixture.tables is not None, mixture.anchored is not None
-    trust, anchored_share, majority = mixture.trust, mixture.anchored_share, mixture.majority
+    trust, anchored_share = mixture.trust, mixture.anchored_share
 
     def by_term(sums: Sequence[float], number: int) -> float:
-        at = 5 + 3 * number
-        ratio = (sums[at + 2] + even) / (sums[at + 1] + even)
-        return probabilities_of(sums[at] + odds[number] + log(ratio))[1]
+        log_odds = sums[3 + number] + odds[number]
+        if has_one_sided:
+            at = several + 1 + 2 * number
+            log_odds += log((sums[at + 1] + even) / (sums[at] + even))
+        return probabilities_of(log_odds)[1]
 
     def answer(p: float) -> tuple[float, float]:
         p = p if ratio == 1.0 else p * ratio / (p * ratio + 1 - p)
@@ -380,15 +388,15 @@ def _item_scores(mixture: Mixture, ratio: float) -> ItemScores:
         n_votes = sums[0]
         if not n_votes:
             return answer(nobody)
-        p = (sums[4] + added) / (sums[3] + sums[4] + EVEN_VOTE)
+        p = (sums[2] + added) / (sums[1] + sums[2] + EVEN_VOTE)
         if use_anchored:
             held = (n_votes * by_term(sums, int(use_tables)) + added) / (n_votes + EVEN_VOTE)
             p = (1 - anchored_share) * p + anchored_share * held
         if use_tables:
-            share = trust * sums[1] / n_votes
+            share = trust * sums[several] / n_votes if has_one_sided else trust
             p = share * by_term(sums, 0) + (1 - share) * p
         if majority:
-            p = (1 - majority) * p + majority * (sums[2] + added) / (n_votes + EVEN_VOTE)
+            p = (1 - majority) * p + majority * (sums[second] + added) / (n_votes + EVEN_VOTE)
         return answer(p)
 
     return ItemScores(adds, finish)

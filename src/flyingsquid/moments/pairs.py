@@ -288,14 +288,10 @@ class SparsePairs:
         return self._sums(self._entries(k))
 
     def by_vote(self, sources: NDArray[np.intp]) -> Array:
-        m, place = self.n_sources, np.full(self.n_sources, -1)
-        place[sources] = np.arange(len(sources))
-        counts = np.zeros((self.n_classes, len(sources) * m))
-        for k, (source, other, _, times) in enumerate(self._classes()):
-            at = place[other]
-            kept = at >= 0
-            counts[k] = np.bincount(at[kept] * m + source[kept], times[kept], counts.shape[1])
-        return counts.reshape(self.n_classes, len(sources), m)
+        part, width = self.matrix[self._at(sources)], self.matrix.shape[1]  # counts are symmetric
+        cells = rows_of_entries(part) % len(sources) * width + part.indices
+        counts = np.asarray(np.bincount(cells, part.data, len(sources) * width), np.float64)
+        return counts.reshape(len(sources), self.n_classes, self.n_sources).swapaxes(0, 1)
 
     def overlap(self) -> NDArray[Any]:
         return self._sums(*self._classes())
@@ -337,7 +333,7 @@ class SparsePairs:
         number = np.empty(m * m, np.int32)
         number[met] = np.arange(len(met))
         pair, same = number[pair], vote == of_other
-        agreement = np.bincount(pair[same], times[same], len(met))
+        agreement = np.asarray(np.bincount(pair[same], times[same], len(met)), np.float64)
         # The rows are ordered by the vote of the first source.
         order, bounds = np.argsort(of_other, kind="stable"), np.arange(self.n_classes + 1)
         by_first, by_second = np.searchsorted(vote, bounds), np.searchsorted(of_other[order], bounds)
@@ -381,7 +377,7 @@ class SparsePairs:
         row, vote = rows_of_entries(matrix), matrix.indices // m
         other, counts = matrix.indices - vote * m, np.where(row == matrix.indices, 0.0, matrix.data)
         if shared is not None:  # few sources of a crowd depend on another
-            is_shared = shared.any(axis=1)
+            is_shared = np.asarray(shared.any(axis=1))
             at = np.flatnonzero(is_shared[row % m] & is_shared[other])
             counts[at] *= 1 - shared[row[at] % m, other[at]]
         factors = np.ones(m) if factors is None else factors

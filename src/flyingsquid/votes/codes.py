@@ -437,7 +437,7 @@ class OneHot:
         if not isinstance(cells, csr_array) or (found := _distinct_rows(cells.indptr, cells.indices)) is None:
             return self, counts
         first, inverse = found
-        return self[first], np.bincount(inverse, counts, minlength=len(first))
+        return self[first], np.asarray(np.bincount(inverse, counts, len(first)), np.float64)
 
     # ------------------------------------------------------------------ sums over the votes on an item
 
@@ -518,17 +518,12 @@ class OneHot:
         # Two votes on an item add to the sum of their pair, or to the last sum if it is not listed.
         number = np.full(m * m, len(first), np.int32)
         number[first * m + second] = number[second * m + first] = np.arange(len(first))
-        voters = csr_array((np.ones(cells.nnz), cells.indices % m, cells.indptr), (cells.shape[0], m))
-        voters.sort_indices()
-        if (same := _distinct_rows(voters.indptr, voters.indices)) is not None:
-            groups = csc_array((np.ones(len(same[1])), same[1], np.arange(len(same[1]) + 1)))
-            voters, weights = voters[same[0]], np.asarray(groups @ weights)
-        source = voters.indices.astype(np.intp)
+        source = (cells.indices % m).astype(np.intp)
         # Sums of many classes would not fit into memory.
         for start in range(0, weights.shape[1], FEW_CLASSES):
             part = weights[:, start : start + FEW_CLASSES]
             sums = np.zeros((len(first) + 1, part.shape[1]))
-            for items, n_pairs, one, other in _pairs_of_entries(voters.indptr):
+            for items, n_pairs, one, other in _pairs_of_entries(cells.indptr):
                 pair = number.take(source[one] * m + source[other])
                 ends = np.concatenate([[0], np.cumsum(n_pairs)])
                 sums += csc_array((np.ones(len(pair)), pair, ends), (len(sums), len(n_pairs))) @ part[items]
@@ -559,8 +554,11 @@ def _distinct_rows(
     _, first, inverse = np.unique(hashes, return_index=True, return_inverse=True)
     if len(first) > _MOSTLY_DISTINCT * n:
         return None
-    order = np.argsort(first)  # as in the matrix, where neighbors have columns in common
-    first, inverse = first[order], np.argsort(order)[inverse]
+    is_first = np.zeros(n, np.bool_)
+    is_first[first] = True
+    # Groups are in the order of the matrix, where neighbors have columns in common.
+    inverse = (np.cumsum(is_first) - 1)[first[inverse]]
+    first = np.flatnonzero(is_first)
     size, like = np.diff(indptr), first[inverse]
     if not np.array_equal(size, size[like]):
         return None
