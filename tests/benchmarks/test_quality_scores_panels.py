@@ -51,6 +51,14 @@ def test_breaking_ties_takes_their_advantage(panels):
     assert panels.tau_without_ties(noisy, gold, rng) == pytest.approx(panels.tau(noisy, gold))
 
 
+def test_steps_have_no_preferred_position(panels):
+    rng = np.random.default_rng(0)
+    gold = rng.normal(50, 15, 300)
+    found = gold + rng.normal(0, 10, 300)
+    assert panels.tau_in_steps(found + 3, gold) == pytest.approx(panels.tau_in_steps(found, gold))
+    assert panels.tau_in_steps(gold, gold, 5) > 0.9
+
+
 def test_the_page_shows_what_was_measured(panels):
     found = {
         "draws": 2,
@@ -58,6 +66,7 @@ def test_the_page_shows_what_was_measured(panels):
         "best": {"3": panels.measure_best(*small_answers(), 3, 2)},
         "levels": panels.measure_levels(100, 2),
         "coverage": {"100": panels.measure_coverage(100, 5)},
+        "tails": panels.measure_tails(100, 2),
         "ties": panels.measure_ties(1),
     }
     page = panels.render(found)

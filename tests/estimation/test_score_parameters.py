@@ -123,6 +123,31 @@ def test_errors_that_sources_share_are_misfit():
     assert fit.doubt > clean.doubt
 
 
+def test_tails_are_those_of_the_noise_and_not_of_the_truth():
+    rng, n = np.random.default_rng(0), 100_000
+    truth = rng.laplace(size=(n, 1)) / np.sqrt(2)  # excess kurtosis 3
+    noise = rng.normal(size=(n, 4))
+    noise[:, 0] = rng.laplace(size=n) / np.sqrt(2)
+    noise[:, 1] = rng.uniform(-np.sqrt(3), np.sqrt(3), n)
+    fit = fit_scores(ScoreMoments.of((truth + noise)[:, :, None]))
+    np.testing.assert_allclose(fit.tails, [3, 0, 0, 0], atol=0.3)
+
+
+def test_tails_of_given_shrinkage_are_gaussian():
+    scores = sample(np.random.default_rng(0), 200) ** 3
+    assert fit_scores(ScoreMoments.of(scores[:, :, None])).tails.any()
+    assert not fit_scores(ScoreMoments.of(scores[:, :, None]), 0.5).tails.any()
+
+
+@pytest.mark.filterwarnings("error")
+@pytest.mark.parametrize("unit", [1e-150, 1e-80, 1e-70, 1e50])
+def test_extreme_units_of_scores_are_no_problem(unit):
+    scores = sample(np.random.default_rng(0), 200)
+    fit = fit_scores(ScoreMoments.of(unit * scores[:, :, None]))
+    np.testing.assert_allclose(fit.loadings, fit_scores(ScoreMoments.of(scores[:, :, None])).loadings)
+    assert np.isfinite(fit.tails).all()
+
+
 def test_repeats_split_the_noise():
     rng = np.random.default_rng(0)
     truth, own = rng.normal(size=(4_000, 1, 1)), rng.normal(0, 0.5, (4_000, 3, 1))

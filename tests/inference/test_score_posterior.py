@@ -6,8 +6,10 @@ import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from scipy.stats import norm
+from scipy.stats import t as student
 
-from flyingsquid.inference.scores import LevelShares, posterior, probability_best
+from flyingsquid.inference.scores import LevelShares, posterior, probability_best, robust_posterior
 from flyingsquid.inference.weighted import to_probabilities
 
 
@@ -102,3 +104,40 @@ def test_the_share_of_errors_without_order_follows_from_equal_scores(expected):
     equal = 1e6 * ((1 - expected) * rates[0] + expected * rates[1])
     found = shares.share_of_any(np.full((3, 3), 10**6), equal.astype(np.int64), balance)
     assert found == pytest.approx(expected, abs=1e-4)
+
+
+def test_reweighting_is_closer_to_the_exact_posterior_of_student_noise():
+    rng = np.random.default_rng(0)
+    loadings, noise, tails = (
+        np.array([0.9, 0.8, 0.7]),
+        np.array([0.19, 0.36, 0.51]),
+        np.array([2.0, 1.0, 0.0]),
+    )
+    freedom = np.array([7.0, 10.0])
+    truth = rng.normal(size=300)
+    errors = rng.normal(size=(300, 3))
+    errors[:, :2] = rng.standard_t(freedom, (300, 2)) * np.sqrt((freedom - 2) / freedom)
+    z = truth[:, None] * loadings + errors * np.sqrt(noise)
+    grid = np.linspace(-6, 6, 1_201)
+    density = norm.logpdf(grid) + norm.logpdf((z[:, 2, None] - loadings[2] * grid) / np.sqrt(noise[2]))
+    for j in range(2):
+        scale = np.sqrt(noise[j] * (freedom[j] - 2) / freedom[j])
+        density = density + student.logpdf((z[:, j, None] - loadings[j] * grid) / scale, freedom[j])
+    weights = np.exp(density - density.max(axis=1, keepdims=True))
+    exact = weights @ grid / weights.sum(axis=1)
+    full = np.broadcast_to(noise, z.shape)
+    plain = posterior(z, loadings, full, loadings / full, 0.0)[0]
+    found = robust_posterior(z, loadings, full, loadings / full, 0.0, tails)[0]
+    assert np.sqrt(np.mean((found - exact) ** 2)) < 0.7 * np.sqrt(np.mean((plain - exact) ** 2))
+
+
+def test_without_tails_the_posterior_is_gaussian():
+    rng = np.random.default_rng(0)
+    z, noise = rng.normal(size=(20, 3)), np.full((20, 3), 0.5)
+    loadings = np.sqrt(np.full(3, 0.5))
+    for one, other in zip(
+        robust_posterior(z, loadings, noise, noise, 0.1, np.zeros(3)),
+        posterior(z, loadings, noise, noise, 0.1),
+        strict=True,
+    ):
+        np.testing.assert_array_equal(one, other)

@@ -142,6 +142,20 @@ def test_intervals_of_items_hold_the_truth():
     assert 0.92 < np.mean(held) < 0.97
 
 
+def test_a_wild_score_of_a_judge_with_heavy_tails_counts_less():
+    rng, errors, held = np.random.default_rng(0), [], []
+    for _ in range(10):
+        truth = rng.normal(size=400)
+        scores = truth[:, None] + 0.6 * rng.standard_t(3, (400, 5))
+        models = fs.ScoreModel().fit(scores), fs.ScoreModel(shrinkage=0).fit(scores)
+        errors.append([np.mean((model.predict(scores) - truth) ** 2) for model in models])
+        low, high = models[0].predict_interval(scores).T
+        held.append((low <= truth) & (truth <= high))
+    robust, gaussian = np.mean(errors, axis=0)
+    assert robust < 0.85 * gaussian
+    assert 0.92 < np.mean(held) < 0.99
+
+
 def test_wider_confidence_is_a_wider_interval():
     _, scores = sample()
     model = fs.ScoreModel().fit(scores)

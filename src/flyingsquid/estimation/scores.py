@@ -52,6 +52,9 @@ class ScoreParameters:
         Root mean square of the correlations that the loadings do not explain, beyond sampling error.
     equal : bool
         Whether all sources are assumed to be equally reliable.
+    tails : array of shape (m,)
+        Excess kurtosis of the noise, by which the posterior discounts scores far from the others; 0 (Gaussian
+        noise) if the shrinkage is given.
     doubt : float
         Uncertainty of the weights that follow from the loadings; 0 if the shrinkage is given.
     shrinkage : float
@@ -69,6 +72,7 @@ class ScoreParameters:
     noise_errors: Array
     misfit: float
     equal: bool
+    tails: Array
     doubt: float = 0.0
     shrinkage: float = 0.0
 
@@ -110,8 +114,18 @@ def fit_scores(moments: ScoreMoments, shrinkage: float | None = None) -> ScorePa
     misfit = measure_misfit(correlations, loadings, moments.pairs) if usable.sum() > 3 else 0.0
     noise, repeat_noise, single = _split_noise(moments, spreads, loadings)
     errors = _standard_errors(triplets, loadings, moments.pairs, misfit)
+    tails = measure_tails(moments, spreads, loadings) if shrinkage is None else np.zeros(len(loadings))
     found = ScoreParameters(
-        moments.means(), spreads, loadings, noise, repeat_noise, single, *errors, misfit, triplets.equal
+        moments.means(),
+        spreads,
+        loadings,
+        noise,
+        repeat_noise,
+        single,
+        *errors,
+        misfit,
+        triplets.equal,
+        tails,
     )
     if shrinkage is not None:
         return replace(found, shrinkage=shrinkage)
@@ -282,6 +296,26 @@ def _split_noise(moments: ScoreMoments, spreads: Array, loadings: Array) -> tupl
     repeats = np.nan_to_num(moments.repeat_variances() / spreads**2)
     noise = np.maximum(1 - loadings**2 - repeats * average, _LEAST_NOISE)
     return noise, repeats, 1 + repeats * (1 - average)
+
+
+def measure_tails(moments: ScoreMoments, spreads: Array, loadings: Array) -> Array:
+    """Return the excess kurtosis of the noise of each source beyond its sampling error, shape (m,), >= 0.
+
+    The fourth cumulant of source j is loading_j⁴ * κ + noise_j² * excess_j, where κ is that of the truth, and
+    that of two scores of each of two sources is loading_i² * loading_j² * κ, which determines κ.
+    """
+    squares, units = np.nan_to_num(loadings**2), np.outer(spreads, spreads) ** 2
+    # Fourth powers of scores below 1e-77 underflow; their noise counts as Gaussian.
+    cumulants = np.zeros_like(units)
+    np.divide(moments.fourth_cumulants(), units, out=cumulants, where=units > np.finfo(np.float64).tiny)
+    cumulants = np.nan_to_num(cumulants)  # pairs without common items
+    between = np.outer(squares, squares) * (1 - np.eye(len(squares)))
+    weights = between * moments.pairs
+    truth = (weights * cumulants).sum() / max(float((weights * between).sum()), _LEAST_NOISE)
+    # The standard error of the fourth cumulant of n Gaussian scores.
+    errors = np.sqrt(24 / np.maximum(moments.counts, 1))
+    excess = np.diagonal(cumulants) - squares**2 * truth - errors
+    return np.maximum(excess, 0.0) / np.maximum(1 - squares, _LEAST_NOISE) ** 2
 
 
 def choose_shrinkage(loadings: Array, correlations: Array, doubt: float) -> float:

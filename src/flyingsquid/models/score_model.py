@@ -31,7 +31,7 @@ from flyingsquid.files.state import (
 )
 from flyingsquid.files.vote_files import read_score_file
 from flyingsquid.fits.diagnostics import format_names, names_in
-from flyingsquid.inference.scores import LevelShares, posterior, probability_best
+from flyingsquid.inference.scores import LevelShares, probability_best, robust_posterior
 from flyingsquid.inference.weighted import to_probabilities
 from flyingsquid.models._estimator import Estimator, not_fitted
 from flyingsquid.moments.scores import KIND as SUMS
@@ -162,12 +162,9 @@ class _ScoreFit:
         usable = fit.usable
         z = (scores[:, usable] - fit.means[usable]) / fit.spreads[usable]
         repeats = repeats.astype(np.int64)
-        mean, variance = posterior(
-            z,
-            fit.loadings[usable],
-            fit.noise_of(repeats)[:, usable],
-            fit.weights_of(repeats)[:, usable],
-            fit.shared,
+        noise, weights = fit.noise_of(repeats)[:, usable], fit.weights_of(repeats)[:, usable]
+        mean, variance = robust_posterior(
+            z, fit.loadings[usable], noise, weights, fit.shared, fit.tails[usable]
         )
         return truth.center + truth.spread * mean, truth.spread**2 * variance
 
@@ -222,7 +219,8 @@ class ScoreModel(Estimator):
     shrinkage : "auto" or float in [0, 1], default="auto"
         Share of equal weights. With 1, items are ranked by the mean of standardized scores, with 0 by the
         posterior of the Gaussian model. By default it is large if the model does not fit, or if better
-        weights would change little.
+        weights would change little; and a score far from the others counts less if the noise of its judge
+        has heavier tails than a Gaussian.
 
     Attributes
     ----------

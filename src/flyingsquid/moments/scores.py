@@ -21,7 +21,7 @@ _FIELDS = {"n_items": integer()}
 
 @dataclass(frozen=True, slots=True, eq=False)
 class ScoreMoments:
-    """Sums and cross products of the scores of pairs of sources, and variances between repeats.
+    """Sums of products of up to four scores of pairs of sources, and variances between repeats.
 
     The score of a source on an item is the mean over its repeats. Sums are relative to ``center``, so that
     scores far from 0 lose no digits.
@@ -36,6 +36,9 @@ class ScoreMoments:
         ``sums[i, j]`` is the sum of scores of source i over the items that source j scored, too.
     products : float64 array of shape (m, m)
         Sums of products of two scores.
+    squares, cubes, fourths : float64 arrays of shape (m, m)
+        Over the items that both sources scored, the sums of squared scores of source i, of these times the
+        scores of source j, and of these times the squared scores of source j.
     equal : int64 array of shape (m, m)
         Items on which two sources give the same score.
     repeat_squares : float64 array of shape (m,)
@@ -58,6 +61,9 @@ class ScoreMoments:
     pairs: NDArray[np.int64]
     sums: Array
     products: Array
+    squares: Array
+    cubes: Array
+    fourths: Array
     equal: NDArray[np.int64]
     repeat_squares: Array
     repeat_freedom: NDArray[np.int64]
@@ -72,15 +78,18 @@ class ScoreMoments:
         center = np.where(present, means, 0.0).sum(axis=0) / np.maximum(counts, 1)
         deviations = np.where(present, means - center, 0.0)
         seen = present.astype(np.float64)  # NumPy multiplies only floats with BLAS
-        squares = np.nansum((scores - means[:, :, None]) ** 2, axis=(0, 2))
+        squares = deviations**2
         return cls(
             len(scores),
             center,
             np.rint(seen.T @ seen).astype(np.int64),
             deviations.T @ seen,
             deviations.T @ deviations,
+            squares.T @ seen,
+            squares.T @ deviations,
+            squares.T @ squares,
             np.stack([(means == column[:, None]).sum(axis=0) for column in means.T]),
-            squares,
+            np.nansum((scores - means[:, :, None]) ** 2, axis=(0, 2)),
             np.maximum(repeats - 1, 0).sum(axis=0),
             (seen / np.maximum(repeats, 1)).sum(axis=0),
         )
@@ -108,15 +117,19 @@ class ScoreMoments:
 
     def recentered(self, center: Array) -> ScoreMoments:
         """Return the same sums relative to another center."""
-        shift = self.center - center
-        moved = shift[:, None] * self.pairs
-        products = (
-            self.products
-            + shift[:, None] * self.sums.T
-            + shift[None, :] * self.sums
-            + shift[:, None] * shift[None, :] * self.pairs
+        other = self.center - center
+        own = other[:, None]
+        # The sums over (x_i + own)^a (x_j + other)^b, expanded in x_i.
+        sums = self.sums + own * self.pairs
+        products = self.products + own * self.sums.T + other * sums
+        squares = self.squares + own * (self.sums + sums)
+        cubes = self.cubes + own * (2 * self.products + own * self.sums.T) + other * squares
+        moved = self.fourths + other * (2 * self.cubes + other * self.squares)
+        mixed = self.cubes.T + other * (2 * self.products + other * self.sums)
+        fourths = moved + own * (2 * mixed + own * squares.T)
+        return replace(
+            self, center=center, sums=sums, products=products, squares=squares, cubes=cubes, fourths=fourths
         )
-        return replace(self, center=center, sums=self.sums + moved, products=products)
 
     def means(self) -> Array:
         """Return the mean score of each source, shape (m,); NaN without scores."""
@@ -128,6 +141,16 @@ class ScoreMoments:
         with np.errstate(invalid="ignore", divide="ignore"):
             means = self.sums / self.pairs
             return self.products / self.pairs - means * means.T
+
+    def fourth_cumulants(self) -> Array:
+        """Return cumulants of two scores of each of two sources, shape (m, m); NaN without common items.
+
+        The diagonal has those of four scores of one source. All are 0 for Gaussian scores.
+        """
+        central = self.recentered(self.means())
+        with np.errstate(invalid="ignore", divide="ignore"):
+            squares, products = central.squares / self.pairs, central.products / self.pairs
+            return central.fourths / self.pairs - squares * squares.T - 2 * products**2
 
     def repeat_variances(self) -> Array:
         """Return the variance of repeated scores of one item, shape (m,); NaN without repeats."""
@@ -149,7 +172,7 @@ class ScoreMoments:
                 continue
             array = state.arrays[name]
             dtype = np.int64 if name in ("pairs", "equal", "repeat_freedom") else np.float64
-            shape = (m, m) if name in ("pairs", "sums", "products", "equal") else (m,)
+            shape = (m,) if name == "center" or "repeat" in name else (m, m)
             if array.dtype != dtype or array.shape != shape or not (np.abs(array) <= _LARGEST).all():
                 raise ModelFileError(
                     f"`{name}` in the file must be {np.dtype(dtype)} of shape {shape}, finite and "

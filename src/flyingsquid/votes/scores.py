@@ -344,8 +344,8 @@ def _source(names: Names, j: int) -> str:
 
 SCORE_NAMES = frozenset({"score", "rating", "value", "points", "grade"})
 REPEAT_NAMES = frozenset({"repeat", "repetition", "run", "sample", "call", "attempt", "trial"})
-# Larger numbers overflow when they are squared and multiplied.
-LARGEST_SCORE = 1e100
+# Products of four larger numbers overflow when they are added.
+LARGEST_SCORE = 1e60
 
 
 @dataclass(frozen=True, slots=True, eq=False)
