@@ -22,6 +22,7 @@ TRIANGLES = fs.DependencyGraph(
     source_task=[task for task in range(4) for _ in range(3)],
     task_edges=[(0, 1), (1, 2), (0, 2), (1, 3), (2, 3)],
 )
+UNEVEN = fs.DependencyGraph(7, 2, source_task=[0, 0, 0, 1, 1, 1, 1], task_edges=[(0, 1)])
 
 
 def fitted(graph: fs.DependencyGraph, n_classes: int = 2) -> fs.LabelModel:
@@ -86,7 +87,7 @@ def test_only_pairs_of_tasks_that_were_moved_clearly_are_reported():
 # ---------------------------------------------------------------------- files
 
 
-@pytest.mark.parametrize("graph", [TWO_PAIRS, TRIPLE, fs.DependencyGraph.chain(3, 3), TRIANGLES])
+@pytest.mark.parametrize("graph", [TWO_PAIRS, TRIPLE, fs.DependencyGraph.chain(3, 3), TRIANGLES, UNEVEN])
 def test_a_fit_with_a_graph_comes_back_identical(graph, tmp_path):
     model = fitted(graph)
     model.save(tmp_path / "model.fsq")
