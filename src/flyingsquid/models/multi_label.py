@@ -585,7 +585,7 @@ def _read_one(data: Any, label: Label) -> Votes:
 
 
 def _with_row_numbers(votes: Votes, data: Any) -> Votes:
-    """Return votes with identifiers, also if the index of a pandas table only numbers its rows.
+    """Return votes with identifiers, even if the index of a pandas table only numbers its rows.
 
     The tables of other labels may have the same numbers in another order.
     """
