@@ -21,6 +21,7 @@ from numpy.typing import NDArray
 import flyingsquid as fs
 from benchmarks.harness import half_parser, save_half
 from benchmarks.quality.data_directory import data_directory, find
+from flyingsquid.votes.decisions import expected_credit
 
 PAGE = Path(__file__).parents[2] / "docs" / "quality" / "asking.md"
 NAMES = {"design": "asking", "frozen": "asking_frozen"}
@@ -107,7 +108,7 @@ def replay(name: str, seed: int, n_gold: int, stop_at: float = STOP_AT) -> dict[
     )
     asking = found.asking
     known = scored >= 0
-    is_wrong = asking.probabilities.argmax(axis=1) != scored
+    wrong = 1 - expected_credit(asking.probabilities, scored)
     result = {
         "items": float(len(y)),
         "judges": float(asking.n_possible.mean()),
@@ -123,7 +124,7 @@ def replay(name: str, seed: int, n_gold: int, stop_at: float = STOP_AT) -> dict[
     for outcome in OUTCOMES:
         of = known & (asking.outcomes == outcome)
         result[f"{outcome} share"] = float(of.sum() / known.sum())
-        result[f"{outcome} error"] = float((is_wrong & of).sum() / known.sum())
+        result[f"{outcome} error"] = float(wrong[of].sum() / known.sum())
         result[f"{outcome} estimate"] = float(asking.estimated_errors[of].sum() / known.sum())
     return result
 

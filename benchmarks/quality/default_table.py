@@ -27,8 +27,9 @@ from benchmarks.quality.data_directory import data_directory
 from benchmarks.quality.halves import DESIGN, FROZEN, RealSet
 from benchmarks.quality.peers import CACHE, LIMIT, PEERS, Answer, answer
 from benchmarks.quality.pools import PROTOCOLS, Pool, load
-from benchmarks.quality.scores import add_one_shares, credit, scores_of
+from benchmarks.quality.scores import add_one_shares, scores_of
 from benchmarks.quality.summary import DIGITS, MAJORITY, summarize
+from flyingsquid.votes.decisions import expected_credit
 
 DEFAULT = "auto"
 CIRCULAR = ("weather", "weather5")  # their gold is made of these votes
@@ -121,7 +122,7 @@ def _scores(pool: Pool, posterior: NDArray[np.float64], seconds: float) -> dict[
     y, posterior = pool.y[known], posterior[known]
     majority = add_one_shares(pool.score[known], pool.real.n_classes)
     # Both answer the same items, so the spread is of the difference and not of two scores.
-    ahead = credit(posterior, y) - credit(majority, y)
+    ahead = expected_credit(posterior, y) - expected_credit(majority, y)
     return {
         **{metric: round(value, DIGITS) for metric, value in scores_of(posterior, y).items()},
         "ahead_error": round(float(ahead.std() / np.sqrt(len(ahead))), DIGITS),

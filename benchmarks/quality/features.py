@@ -27,7 +27,8 @@ from benchmarks.harness import half_parser, save_half
 from benchmarks.quality import peers
 from benchmarks.quality.data_directory import data_directory
 from benchmarks.quality.halves import DESIGN, FROZEN
-from benchmarks.quality.regret import majority, read_parts, scores
+from benchmarks.quality.regret import read_parts
+from benchmarks.quality.scores import add_one_shares, score_known
 
 ROOT = Path(__file__).parents[2]
 NAMES = {"design": "features", "frozen": "features_frozen"}
@@ -88,7 +89,7 @@ def label(pool: Pool, gold: NDArray[Any] | None = None) -> dict[str, Array]:
         "features": end_model(pool, by_votes, covered, gold),
         "both": model.predict_proba(votes, features=pool.features),
     }
-    shares = majority(pool.votes, pool.n_classes)
+    shares = add_one_shares(pool.votes, pool.n_classes)
     found["majority vote + end model"] = end_model(pool, shares, covered, gold)
     snorkel = _snorkel(pool)
     if snorkel is not None:
@@ -139,9 +140,7 @@ def measure(names: Sequence[str], draws: int) -> dict[str, Any]:
     found: dict[str, dict[str, dict[str, Any]]] = {"0": {}, str(N_GOLD): {}}
     for name in names:
         start, pool = time.perf_counter(), load(name)
-        found["0"][name] = {
-            method: list(scores(p, pool.y, pool.n_classes)[:3]) for method, p in label(pool).items()
-        }
+        found["0"][name] = {method: list(score_known(p, pool.y)[:3]) for method, p in label(pool).items()}
         rows: dict[str, list[tuple[float, ...]]] = {}
         known = np.flatnonzero(pool.y >= 0)
         for seed in range(draws):
@@ -149,7 +148,7 @@ def measure(names: Sequence[str], draws: int) -> dict[str, Any]:
             gold, y = np.full(len(pool.y), -1), pool.y.copy()
             gold[at], y[at] = pool.y[at], -1
             for method, p in label(pool, gold).items():
-                rows.setdefault(method, []).append(scores(p, y, pool.n_classes)[:3])
+                rows.setdefault(method, []).append(score_known(p, y)[:3])
         found[str(N_GOLD)][name] = {method: np.mean(each, axis=0).tolist() for method, each in rows.items()}
         print(f"{name}: {time.perf_counter() - start:.0f} s", file=sys.stderr, flush=True)
     return {"draws": draws, "scores": found}

@@ -26,7 +26,8 @@ from numpy.typing import NDArray
 from benchmarks.harness import half_parser, save_half, saved_halves
 from benchmarks.quality.halves import DESIGN, FROZEN
 from benchmarks.quality.peers import Question, answer
-from benchmarks.quality.regret import majority, read_parts, scores
+from benchmarks.quality.regret import read_parts
+from benchmarks.quality.scores import add_one_shares, score_known
 
 ROOT = Path(__file__).parents[2]
 NAMES = {"design": "gold", "frozen": "gold_frozen"}
@@ -133,7 +134,7 @@ class Study:
         balance = (np.bincount(truth, minlength=k) + 1.0) / (len(truth) + k)
         question = Question(f"{pool.name}-gold", pool.votes, pool.scored_votes, k, tuple(balance.tolist()))
         found = answer("snorkel", [question], limit=_SNORKEL_LIMIT)[question.key].posterior
-        return majority(pool.scored_votes, k) if found is None else found
+        return add_one_shares(pool.scored_votes, k) if found is None else found
 
 
 def one_hot(votes: Codes, n_classes: int) -> Array:
@@ -142,7 +143,7 @@ def one_hot(votes: Codes, n_classes: int) -> Array:
 
 def log_odds(labels: Array, votes: Codes, n_classes: int) -> Array:
     """Return the log odds of the label-free default and of the vote share, relative to the first class."""
-    logs = [np.log(np.clip(p, 1e-4, 1)) for p in (labels, majority(votes, n_classes))]
+    logs = [np.log(np.clip(p, 1e-4, 1)) for p in (labels, add_one_shares(votes, n_classes))]
     return np.concatenate([each[:, 1:] - each[:, :1] for each in logs], axis=1)
 
 
@@ -183,7 +184,7 @@ def measure(names: Sequence[str], draws: int, methods: Sequence[str] = METHODS) 
                 if not pool.is_split:
                     y[at] = -1
                 for method, p in study.label(at, seed, methods).items():
-                    rows.setdefault(method, []).append(scores(p, y, pool.n_classes)[:3])
+                    rows.setdefault(method, []).append(score_known(p, y)[:3])
             found[str(size)][name] = {method: np.mean(each, axis=0).tolist() for method, each in rows.items()}
         print(f"{name}: {time.perf_counter() - start:.0f} s", file=sys.stderr, flush=True)
     return {"draws": draws, "scores": found}

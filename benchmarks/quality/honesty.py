@@ -35,11 +35,10 @@ from benchmarks.quality.regret import (
     clean,
     copies,
     difficulty,
-    majority,
     many_classes,
-    scores,
     weak_classifiers,
 )
+from benchmarks.quality.scores import add_one_shares, score_known
 from flyingsquid.estimation.intervals import (
     DEFAULT,
     AccuracyEvidence,
@@ -129,8 +128,8 @@ def measure_dataset(data: Dataset) -> dict[str, Any]:
     interval = model.accuracies_interval_[counted]
     known = data.y >= 0
     labels = np.asarray(model.predict_proba(votes))[known]
-    accuracy, _, _, error = scores(labels, data.y[known], data.n_classes)
-    plain = scores(majority(data.votes[known], data.n_classes), data.y[known], data.n_classes)[0]
+    accuracy, _, _, error = score_known(labels, data.y[known])
+    plain = score_known(add_one_shares(data.votes[known], data.n_classes), data.y[known])[0]
     truth = np.bincount(data.y[known], minlength=data.n_classes) / known.sum()
     verdict = model.diagnostics_.verdict
     by_counts = fs.LabelModel().fit_moments(fs.Moments.of(votes))
@@ -239,8 +238,8 @@ def _verdict_on(case: Case) -> tuple[str, float]:
     """Return the verdict of the default, and the realized gain over majority vote."""
     votes = fs.Votes.from_classes(case.fit, classes=tuple(range(case.n_classes)))
     model = fs.LabelModel().fit(votes)
-    labels, plain = np.asarray(model.predict_proba(votes)), majority(case.fit, case.n_classes)
-    gain = scores(labels, case.y, case.n_classes)[0] - scores(plain, case.y, case.n_classes)[0]
+    labels, plain = np.asarray(model.predict_proba(votes)), add_one_shares(case.fit, case.n_classes)
+    gain = score_known(labels, case.y)[0] - score_known(plain, case.y)[0]
     return model.diagnostics_.verdict.kind, gain
 
 

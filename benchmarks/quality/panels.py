@@ -65,7 +65,7 @@ def of_judges(votes: fs.Votes, judges: Sequence[str]) -> fs.Votes:
 
 def accuracy(labels: Any, y: NDArray[np.intp]) -> float:
     """Return the accuracy of probabilities; ties count one half."""
-    return float(expected_credit(np.round(labels, 10), y).mean())
+    return float(expected_credit(labels, y).mean())
 
 
 def compare(votes: fs.Votes, y: NDArray[np.intp]) -> dict[str, Any]:

@@ -24,6 +24,7 @@ from benchmarks.quality.data_directory import data_directory, find
 from benchmarks.quality.halves import DESIGN, FROZEN, RealSet
 from benchmarks.quality.pools import SPLITS
 from flyingsquid.estimation.shares import NORMAL_95, effective_size, estimate_shares, gold_shares
+from flyingsquid.votes.decisions import expected_credit
 
 PAGE = Path(__file__).parents[2] / "docs" / "quality" / "rates.md"
 SIZES = (50, 100, 200)
@@ -66,7 +67,7 @@ def measure(
         "n_items": len(truth),
         "n_classes": real.n_classes,
         "method": model.method_,
-        "accuracy": round(float((posterior.argmax(axis=1) == truth).mean()), 4),
+        "accuracy": round(float(expected_credit(posterior, truth).mean()), 4),
         "cells": [cell for n in sizes for cell in measure_size(posterior, truth, n, resamples)],
     }
 

@@ -22,6 +22,7 @@ import tempfile
 import warnings
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, replace
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -258,41 +259,12 @@ GROUPS: dict[str, tuple[Callable[[int, int], Iterator[Case]], int, int]] = {
 # ---------------------------------------------------------------------- scores
 
 
-def scores(p: Array, y: NDArray[Any], n_classes: int) -> tuple[float, float, float, float]:
-    """Return accuracy, F1, log loss and expected calibration error; ties share the credit."""
-    known = y >= 0
-    p, truth = p[known], y[known].astype(int)
-    best = p >= p.max(axis=1, keepdims=True) - 1e-9
-    share = best / best.sum(axis=1, keepdims=True)
-    right = share[np.arange(len(truth)), truth]
-    f1 = [
-        2 * share[truth == k, k].sum() / max(share[:, k].sum() + (truth == k).sum(), 1e-9)
-        for k in range(n_classes)
-    ]
-    present = [f1[k] for k in np.unique(truth)]
-    loss = -np.log(np.clip(p[np.arange(len(truth)), truth], 1e-4, 1 - 1e-4)).mean()
-    top = p.max(axis=1)
-    bins = np.minimum((top * 15).astype(int), 14)
-    gaps = np.bincount(bins, right - top, minlength=15)
-    return (
-        float(right.mean()),
-        float(f1[1] if n_classes == 2 else np.mean(present)),
-        float(loss),
-        float(np.abs(gaps).sum() / len(truth)),
-    )
-
-
-def majority(votes: Codes, n_classes: int) -> Array:
-    counts = np.stack([(votes == k).sum(axis=1) for k in range(n_classes)], axis=1) + 1.0
-    return np.asarray(counts / counts.sum(axis=1, keepdims=True))
-
-
-def label(case: Case, options: Mapping[str, Any]) -> Array:
-    """Return posteriors by a LabelModel of whichever version is imported; majority vote if it refuses."""
+def label(case: Case, options: Mapping[str, Any]) -> Array | None:
+    """Return posteriors by a LabelModel of whichever version is imported; None if it refuses."""
     import flyingsquid as fs
 
     if options.get("graph") and case.fit.shape[1] > _MOST_LEARNED:
-        return majority(case.votes, case.n_classes)
+        return None
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
         try:
@@ -300,44 +272,76 @@ def label(case: Case, options: Mapping[str, Any]) -> Array:
             model = model.fit(fs.Votes.from_classes(case.fit, classes=tuple(range(case.n_classes))))
             p = model.predict_proba(fs.Votes.from_classes(case.votes, classes=tuple(range(case.n_classes))))
         except (fs.exceptions.FlyingSquidError, ValueError):
-            return majority(case.votes, case.n_classes)
+            return None
     return np.asarray(p).reshape(len(case.votes), case.n_classes)
 
 
-def measure(methods: Mapping[str, Mapping[str, Any]]) -> dict[str, dict[str, dict[str, Any]]]:
-    """Return scores by group, case and method."""
-    found: dict[str, dict[str, dict[str, Any]]] = {}
+def cases() -> Iterator[tuple[str, str, Case]]:
+    """Yield group, name and votes of every case; without FLYINGSQUID_DATA, simulations only."""
     for group, (make, seed, count) in GROUPS.items():
         if make in (real, derived, weak_classifiers) and "FLYINGSQUID_DATA" not in os.environ:
             continue
-        found[group] = {}
         for number, case in enumerate(make(seed, count)):
-            labels = {"majority vote": majority(case.votes, case.n_classes)}
-            labels |= {name: label(case, options) for name, options in methods.items()}
-            if case.bayes is not None:
-                labels["Bayes"] = case.bayes
-            found[group][f"{number}: {case.name}"] = {
-                name: [round(score, 6) for score in scores(p, case.y, case.n_classes)]
-                for name, p in labels.items()
-            }
-        print(f"{group}: {len(found[group])} cases", file=sys.stderr, flush=True)
+            yield group, f"{number}: {case.name}", case
+        print(f"{group}: {number + 1} cases", file=sys.stderr, flush=True)
+
+
+def measure(
+    methods: Mapping[str, Mapping[str, Any]],
+    labeler: Callable[[Case, Mapping[str, Any]], Array | None] = label,
+) -> dict[str, dict[str, dict[str, Any]]]:
+    """Return scores by group, case and method."""
+    # Imported here, because the process that runs the recorded commit has another version of the package.
+    from benchmarks.quality.scores import add_one_shares, least_calibration_error, score_known
+
+    found: dict[str, dict[str, dict[str, Any]]] = {}
+    for group, name, case in cases():
+        majority = add_one_shares(case.votes, case.n_classes)
+        labels = {"majority vote": majority}
+        for method, options in methods.items():
+            p = labeler(case, options)
+            labels[method] = majority if p is None else p
+        if case.bayes is not None:
+            labels["Bayes"] = case.bayes
+        known = case.y >= 0
+        found.setdefault(group, {})[name] = {
+            method: [
+                round(score, 6) for score in (*score_known(p, case.y), least_calibration_error(p[known]))
+            ]
+            for method, p in labels.items()
+        }
     return found
 
 
 def record_baseline(commit: str) -> None:
-    """Measure the fixed list in a worktree of ``commit``."""
+    """Label with the fixed list in a worktree of ``commit``, and score these labels here."""
     with tempfile.TemporaryDirectory() as directory:
         base = Path(directory) / "base"
         subprocess.run(["git", "worktree", "add", "--detach", "-q", str(base), commit], cwd=ROOT, check=True)
         try:
             env = {**os.environ, "PYTHONPATH": f"{base / 'src'}{os.pathsep}{ROOT}"}
-            script = [sys.executable, str(Path(__file__)), "--measure-baseline"]
-            answer = subprocess.run(script, env=env, stdout=subprocess.PIPE, text=True, check=True)
+            script = [sys.executable, str(Path(__file__)), "--label-baseline"]
+            with subprocess.Popen(script, env=env, stdout=subprocess.PIPE) as child:
+                found = measure(BEFORE, partial(_read_labels, child.stdout))
+            if child.returncode:
+                raise subprocess.CalledProcessError(child.returncode, script)
         finally:
             subprocess.run(["git", "worktree", "remove", "--force", str(base)], cwd=ROOT, check=True)
-    BASELINE.write_text(
-        json.dumps({"commit": commit, "scores": json.loads(answer.stdout)}, indent=0) + "\n", "utf-8"
-    )
+    BASELINE.write_text(json.dumps({"commit": commit, "scores": found}, indent=0) + "\n", "utf-8")
+
+
+def _write_labels() -> None:
+    """Write the labels of the fixed list to standard output as floats, NaN if a method refuses."""
+    for _, _, case in cases():
+        for options in BEFORE.values():
+            p = label(case, options)
+            p = np.full((len(case.votes), case.n_classes), np.nan) if p is None else p.astype(np.float64)
+            sys.stdout.buffer.write(p.tobytes())
+
+
+def _read_labels(stream: Any, case: Case, _options: Mapping[str, Any]) -> Array | None:
+    p = np.frombuffer(stream.read(8 * len(case.votes) * case.n_classes)).reshape(-1, case.n_classes)
+    return None if np.isnan(p).all() else p
 
 
 # ---------------------------------------------------------------------- tables
@@ -404,7 +408,10 @@ def page(found: Mapping[str, Mapping[str, Mapping[str, Any]]], commit: str) -> s
         *(f"| {group} | {description} |" for group, description in DESCRIPTIONS.items()),
         "",
         "n is the number of items, m that of sources, K that of classes. *Bayes* labels with the true",
-        "parameters of the simulation.",
+        "parameters of the simulation. The calibration error compares the probability of a label with how",
+        "often it is correct, in 15 bins. On few items it is above 0 even if all probabilities are correct:",
+        "the *least* error is what the probabilities of the default would then have on average, and the",
+        "error of *Bayes* is only of this kind.",
         "",
     ]
     for group, cases in found.items():
@@ -417,7 +424,9 @@ def page(found: Mapping[str, Mapping[str, Mapping[str, Any]]], commit: str) -> s
             (case["majority vote"][0] - case["default"][0], name) for name, case in cases.items()
         )[::-1]
         worst = [f"{name.partition(': ')[2]} ({100 * gap:.1f})" for gap, name in behind[:5] if gap > 0.005]
-        lines += ["", "Largest losses to majority vote, in points: " + (", ".join(worst) or "none") + ".", ""]
+        lines += ["", "Largest losses to majority vote, in points: " + (", ".join(worst) or "none") + "."]
+        least = np.mean([case["default"][4] for case in cases.values()])
+        lines += [f"Least calibration error of the default: {least:.3f}.", ""]
     return "\n".join(lines).rstrip() + "\n"
 
 
@@ -425,10 +434,10 @@ def main() -> None:
     parser = argparse.ArgumentParser(description="Measure the regret of the default.")
     parser.add_argument("--save", action="store_true", help="write the results and the page")
     parser.add_argument("--record-baseline", metavar="COMMIT", help="measure the fixed list at a commit")
-    parser.add_argument("--measure-baseline", action="store_true", help=argparse.SUPPRESS)
+    parser.add_argument("--label-baseline", action="store_true", help=argparse.SUPPRESS)
     options = parser.parse_args()
-    if options.measure_baseline:
-        print(json.dumps(measure(BEFORE)))
+    if options.label_baseline:
+        _write_labels()
         return
     if options.record_baseline:
         record_baseline(options.record_baseline)

@@ -25,6 +25,7 @@ from flyingsquid.estimation.scores import fit_scores
 from flyingsquid.estimation.shares import NORMAL_95
 from flyingsquid.inference.scores import robust_posterior
 from flyingsquid.moments.scores import ScoreMoments
+from flyingsquid.votes.decisions import expected_credit
 
 PAGE = Path(__file__).parents[2] / "docs" / "quality" / "scores.md"
 NAME = "scores_panels"
@@ -146,8 +147,7 @@ def measure_ratings(scores: Array, gold: Array, texts: NDArray[Any], draws: int)
 
 def accuracy_of_best(values: Array, gold: NDArray[Any]) -> float:
     """Return how often the highest of each row is right; ties share."""
-    top = np.isclose(values, values.max(axis=1, keepdims=True), atol=1e-9)
-    return float(np.mean(top[np.arange(len(gold)), gold] / top.sum(axis=1)))
+    return float(expected_credit(values, gold).mean())
 
 
 def votes_for_best(grid: Array) -> Array:

@@ -2,15 +2,16 @@
 
 Run ``python -m benchmarks.quality.sequences``; ``--save`` writes docs/quality/sequences.md. Reads the
 directory named by FLYINGSQUID_DATA. Fits use no gold labels; rows named "balance given" use
-the class balance. The train split is fitted, and the test split is scored. Two datasets are in the frozen
-half (docs/quality/halves.md): they are reported, and nothing is chosen by them.
+the class balance. The train split is fitted, and the test split is scored. ``--frozen`` measures the frozen
+half (docs/quality/halves.md) instead of the design half: it is reported, and nothing is chosen by it.
 """
 
 from __future__ import annotations
 
-import argparse
+import json
 import warnings
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
+from functools import partial
 from pathlib import Path
 from typing import Any, Literal, NamedTuple, TypeAlias
 
@@ -18,13 +19,17 @@ import numpy as np
 from numpy.typing import NDArray
 
 import flyingsquid as fs
+from benchmarks.harness import half_parser, save_half
 from benchmarks.quality.data_directory import data_directory, find
-from benchmarks.quality.scores import CLIP
+from benchmarks.quality.scores import add_one_shares, log_loss
+from flyingsquid.votes.decisions import is_tied, label_shares, winners
 
 VIDEO = {"tennis": "design", "basketball": "design", "commercial": "frozen"}
 TOKENS = {"seq_bc5cdr": ("design", 3), "seq_laptopreview": ("frozen", 2)}
+NAMES = {"design": "sequences_real", "frozen": "sequences_real_frozen"}
 PAGE = Path(__file__).parents[2] / "docs" / "quality" / "sequences.md"
-Labels = NDArray[np.int8]
+Labels = NDArray[Any]
+Array = NDArray[np.float64]
 
 
 class Split(NamedTuple):
@@ -86,11 +91,9 @@ Method: TypeAlias = Callable[[SequenceSet], tuple[Labels, NDArray[np.float64]]]
 
 
 def majority(s: SequenceSet) -> tuple[Labels, NDArray[np.float64]]:
-    """The class with the most votes; no vote and a tie are class 0. Shares have one vote added per class."""
-    counts = np.stack([(s.test.votes == k).sum(axis=1) for k in range(s.n_classes)], axis=1)
-    tied = (counts == counts.max(axis=1, keepdims=True)).sum(axis=1) > 1
-    shares = (counts + 1) / (counts.sum(axis=1, keepdims=True) + s.n_classes)
-    return np.where(tied, 0, counts.argmax(axis=1)).astype(np.int8), shares
+    """The class with the most votes, and shares with one vote added per class."""
+    shares = add_one_shares(s.test.votes, s.n_classes)
+    return winners(shares), shares
 
 
 def rows_alone(method: Any, *, told: bool = False) -> Method:
@@ -160,21 +163,38 @@ def spans(
     return set(zip(at.tolist(), np.flatnonzero(ends).tolist(), labels[at].tolist(), strict=True))
 
 
-def f1(found: int, right: int, gold: int) -> float:
+def f1(found: float, right: float, gold: float) -> float:
     return 2 * right / max(found + gold, 1)
 
 
-def scores(labels: Labels, p: NDArray[np.float64], test: Split) -> dict[str, float]:
+def span_f1(shares: Array, test: Split) -> float:
+    """Return the F1 of whole spans from expected counts, if every row is labeled by its shares (T, K)."""
+    inside = shares[:, 1:]
+    before, after = np.zeros_like(inside), np.zeros_like(inside)
+    before[1:], after[:-1] = inside[:-1], inside[1:]
+    ends = np.cumsum(test.lengths)
+    before[ends - test.lengths], after[ends - 1] = 0, 0
+    gold = spans(test.y, test.lengths, test.begins)
+    right = sum(
+        float(inside[first : last + 1, k - 1].prod() * (1 - before[first, k - 1]) * (1 - after[last, k - 1]))
+        for first, last, k in gold
+    )
+    return f1(float((inside * (1 - before)).sum()), right, len(gold))
+
+
+def scores(labels: Labels, p: Array, test: Split) -> dict[str, float]:
+    """Score labels (T,) with probabilities (T, K); if classes tie, a row gets equal shares of them."""
+    shares = np.where(is_tied(p)[:, None], label_shares(p), np.eye(p.shape[1])[labels])
     known = test.y >= 0
-    y, answer = test.y[known], labels[known]
+    y, answers = test.y[known].astype(np.intp), shares[known]
+    right = answers[np.arange(len(y)), y]
     result = {
-        "accuracy": float((answer == y).mean()),
-        "f1": f1(int((answer > 0).sum()), int(((answer == y) & (y > 0)).sum()), int((y > 0).sum())),
-        "log_loss": float(-np.log(np.clip(p[known][np.arange(len(y)), y], CLIP, 1 - CLIP)).mean()),
+        "accuracy": float(right.mean()),
+        "f1": f1(float(answers[:, 1:].sum()), float(right[y > 0].sum()), int((y > 0).sum())),
+        "log_loss": log_loss(p[known], y),
     }
     if test.begins is not None:
-        ours, gold = spans(labels, test.lengths), spans(test.y, test.lengths, test.begins)
-        result["span_f1"] = f1(len(ours), len(ours & gold), len(gold))
+        result["span_f1"] = span_f1(shares, test)
     return result
 
 
@@ -211,9 +231,11 @@ within a row ([details](../design/0009-default.md)). If the cells of `LabelModel
 equal, neighbors are not used. Other methods always use neighbors, which helps on some datasets and hurts
 on others.
 
-Ties and rows without votes are scored as class 0. Spans are runs of one class, and must match from the
-first row to the last; F1 counts all classes but 0 together. *refused* includes methods for two classes on
-datasets with three. Probabilities are clipped to [0.0001, 0.9999] for the log loss.
+Ties and rows without votes get the expected score of a random choice, for models and for majority vote, so
+if blanks abstain, most tokens are chosen at random. Spans are runs of one class, and must match from the
+first row to the last; F1 counts all classes but 0 together, and is computed from expected counts. *refused*
+includes methods for two classes on datasets with three. Probabilities are clipped to [0.0001, 0.9999] for the
+log loss.
 
 - `tennis`, `basketball` and `commercial` are video. The ends of videos are not known. In `basketball` one
   source votes for both classes and three vote for one class each, so accuracies cannot be estimated; the
@@ -228,27 +250,37 @@ datasets with three. Probabilities are clipped to [0.0001, 0.9999] for the log l
   standard error of 1,600, and was used (token F1 28). The threshold follows from the range of a
   correlation, -1 to 1, and not from this table. If blanks abstain, every vote is for class 1 and there is
   nothing to compare. If blanks vote O, sixteen rules that are mostly blank outvote all others, so the
-  meaningful majority vote is the one in which blanks abstain.
+  meaningful majority vote is the one in which blanks vote O on tokens without votes.
 """
 
 
-def render(results: list[tuple[SequenceSet, dict[str, Any]]]) -> str:
-    """Return the page."""
-    names = [_title(s) for s, _ in results]
-    lines = [f"| | {' | '.join(names)} |", f"|---|{'---|' * len(names)}"]
-    lines += [f"| {m} | {' | '.join(_cell(r[m]) for _, r in results)} |" for m in METHODS]
-    return "\n".join(
-        [
-            INTRODUCTION,
-            *lines,
-            "",
-            "## Difference from the same method on single rows",
-            "",
-            *lines[:2],
-            *(f"| {of or 'default'} | {' | '.join(_gain(r, of) for _, r in results)} |" for of in COMPARED),
-            "",
-        ]
-    )
+TIES_AS_0 = """
+These results were measured before ties were shared: ties and rows without votes count as class 0."""
+
+
+def render(halves: Mapping[str, Mapping[str, Any]]) -> str:
+    """Return the page, from results by half."""
+    lines = [INTRODUCTION]
+    for half, results in halves.items():
+        lines += [f"## {half.capitalize()} half", *([TIES_AS_0] if results["ties"] == "class 0" else []), ""]
+        lines += _table(results["scores"], {m: partial(_cell_of, method=m) for m in METHODS})
+    design = halves["design"]["scores"]
+    lines += ["## Difference from the same method on single rows, design half", ""]
+    lines += _table(design, {of or "default": partial(_gain, of=of) for of in COMPARED})
+    return "\n".join(lines)
+
+
+def _table(results: Mapping[str, Any], rows: Mapping[str, Callable[[dict[str, Any]], str]]) -> list[str]:
+    lines = [f"| | {' | '.join(results)} |", f"|---|{'---|' * len(results)}"]
+    lines += [
+        f"| {name} | {' | '.join(cell(methods) for methods in results.values())} |"
+        for name, cell in rows.items()
+    ]
+    return [*lines, ""]
+
+
+def _cell_of(methods: dict[str, Any], method: str) -> str:
+    return _cell(methods[method])
 
 
 def _title(s: SequenceSet) -> str:
@@ -272,26 +304,22 @@ def _gain(methods: dict[str, Any], of: str) -> str:
     return " / ".join([*points, f"{ours['log_loss'] - alone['log_loss']:+.3f}"])
 
 
-def run(folder: Path) -> list[tuple[SequenceSet, dict[str, Any]]]:
-    sets = [load(folder, name, half) for name, half in VIDEO.items()]
-    for name, (half, n_classes) in TOKENS.items():
-        ways: tuple[Blanks | None, ...] = (None, "no_votes", "everywhere")
+def run(folder: Path, half: str) -> dict[str, Any]:
+    """Measure one half."""
+    sets = [load(folder, name, of) for name, of in VIDEO.items() if of == half]
+    for name, (of, n_classes) in TOKENS.items():
+        ways: tuple[Blanks | None, ...] = (None, "no_votes", "everywhere") if of == half else ()
         sets += [load(folder, name, half, blanks_vote=each, n_classes=n_classes) for each in ways]
-    return [(s, measure(s)) for s in sets]
+    return {"ties": "shared", "scores": {_title(s): measure(s) for s in sets}}
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(
-        description="Compare sequence models with models of single rows on real votes."
-    )
-    parser.add_argument("--save", action="store_true", help="write the page")
-    arguments = parser.parse_args()
-    folder = data_directory()
-    page = render(run(folder))
-    print(page)
-    if arguments.save:
-        PAGE.write_text(page, encoding="utf-8")
-        print(f"saved to {PAGE.name}")
+    options = half_parser("Compare sequence models with models of single rows on real votes.").parse_args()
+    half = "frozen" if options.frozen else "design"
+    results = run(data_directory(), half)
+    print(json.dumps(results["scores"], indent=1))
+    if options.save:
+        save_half(NAMES, half, results, PAGE, render)
 
 
 if __name__ == "__main__":

@@ -25,7 +25,7 @@ import flyingsquid as fs
 from benchmarks.harness import half_parser, save_half
 from benchmarks.quality.gold import Pool, load
 from benchmarks.quality.halves import DESIGN, FROZEN
-from benchmarks.quality.regret import scores
+from benchmarks.quality.scores import score_known
 
 PAGE = Path(__file__).parents[2] / "docs" / "quality" / "suggestions.md"
 NAMES = {"design": "suggestions", "frozen": "suggestions_frozen"}
@@ -63,7 +63,7 @@ def curve(pool: Pool, choice: str, seed: int) -> NDArray[np.float64]:
         gold[at] = pool.y[at]
         model = fs.LabelModel().fit(votes, gold=gold)
         if n_labels in SIZES:
-            found.append(scores(model.predict_proba(scored), pool.scored_y, pool.n_classes)[:3])
+            found.append(score_known(model.predict_proba(scored), pool.scored_y)[:3])
     return np.array(found)
 
 

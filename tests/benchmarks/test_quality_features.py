@@ -43,12 +43,12 @@ def test_every_method_returns_probabilities(study, pool):
 def test_only_items_without_gold_labels_are_scored(study, pool, monkeypatch):
     scored = []
 
-    def count(p, y, n_classes):
+    def count(p, y):
         scored.append(int((y >= 0).sum()))
         return 0.5, 0.5, 0.5, 0.5
 
     monkeypatch.setattr(study, "load", lambda name: pool)
-    monkeypatch.setattr(study, "scores", count)
+    monkeypatch.setattr(study, "score_known", count)
     found = study.measure(["made"], draws=1)
     assert scored == [300] * 4 + [200] * 4
     assert found["scores"]["100"]["made"]["both"] == [0.5, 0.5, 0.5]

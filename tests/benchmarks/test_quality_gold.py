@@ -31,12 +31,12 @@ def pool(gold):
 def test_only_items_without_gold_labels_are_scored(gold, pool, monkeypatch):
     scored = []
 
-    def count(p, y, n_classes):
+    def count(p, y):
         scored.append(int((y >= 0).sum()))
         return 0.0, 0.0, 0.0, 0.0
 
     monkeypatch.setattr(gold, "load", lambda name: pool)
-    monkeypatch.setattr(gold, "scores", count)
+    monkeypatch.setattr(gold, "score_known", count)
     monkeypatch.setattr(gold.Study, "_by_snorkel", lambda study, truth: study.label_free)
     found = gold.measure(["made"], draws=1)
     assert sorted(set(scored)) == [200, 300, 350, 380]

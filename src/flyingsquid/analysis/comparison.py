@@ -36,8 +36,8 @@ class Scores:
     accuracy : float
         Share of correct labels. If t classes tie and one of them is correct, the label counts as 1/t.
     f1 : float
-        F1 of the second class for two classes, the mean over classes for more. A label of t tied classes
-        counts as 1/t of a label of each.
+        F1 of the second class for two classes; for more, the mean over the classes that occur as gold labels
+        or as labels. A label of t tied classes counts as 1/t of a label of each.
     log_loss : float
         Mean of -log P(gold label), with probabilities of at least 1e-6.
     chance : float
@@ -265,6 +265,18 @@ def differs_from(posterior: Array, shares: Array) -> NDArray[np.bool_]:
     """
     most = best_classes(shares)
     return np.asarray((most.sum(axis=1) == 1) & ~(best_classes(posterior) & most).any(axis=1))
+
+
+def score_labels(posterior: Array, gold: NDArray[Any]) -> Scores:
+    """Score labels of shape (n, K) against n gold labels, all of them known.
+
+    >>> found = score_labels(np.array([[0.5, 0.5], [0.2, 0.8], [0.9, 0.1]]), np.array([1, 1, 1]))
+    >>> found.accuracy, round(found.f1, 3)
+    (0.5, 0.667)
+    """
+    sums = _ScoreSums(posterior.shape[1])
+    sums.add(posterior, gold)
+    return sums.scores(len(gold))
 
 
 class _ScoreSums:
