@@ -130,5 +130,6 @@ def test_bad_groups_are_refused(folder):
 def test_messages_about_files_of_gold_labels(folder):
     words = ("rate", "votes.csv", "--gold")
     assert "--gold: File 'absent.csv' does not exist" in run(*words, "absent.csv", code=2)
+    assert "--gold: File 'absent.csv.gz' does not exist" in run(*words, "absent.csv.gz", code=2)
     write_csv(folder / "other.csv", ["number", "gold"], [["1", "spam"]])
     assert "a column 'id'; its columns are 'number', 'gold'" in run(*words, "other.csv", code=1)

@@ -7,7 +7,7 @@ import itertools
 import numpy as np
 import pytest
 
-from flyingsquid.inference.correction import Correction
+from flyingsquid.inference.posterior import Correction
 from flyingsquid.votes.codes import OneHot
 
 

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import itertools
+import re
 from dataclasses import replace
+from typing import get_args
 
 import numpy as np
 import pytest
@@ -11,6 +13,7 @@ import pytest
 import flyingsquid as fs
 from flyingsquid.estimation.replicates import compare_replicates
 from flyingsquid.inference.weighted import Mixture, TableTerm, mixture_posterior
+from flyingsquid.models.label_model import Method
 from flyingsquid.solvers import get_solver, solver_names
 from flyingsquid.solvers.panel import _by_source, _with_weights
 
@@ -31,15 +34,25 @@ CAPABILITIES = {
 }
 
 
-@pytest.mark.parametrize("name", [name for name in solver_names() if name in CAPABILITIES])
+@pytest.mark.parametrize("name", CAPABILITIES)
 def test_solvers_support_what_is_listed(name):
     requires = get_solver(name).requires
     found = {each for each in EVERY if getattr(requires, each)}
     assert (requires.classes, requires.rows, found) == CAPABILITIES[name]
 
 
-def test_every_solver_of_the_package_is_listed():
-    assert set(CAPABILITIES) <= set(solver_names())
+def test_every_solver_of_the_package_is_listed_where_users_look():
+    """Type checkers use the names in ``Method``, and users the table of LabelModel."""
+    named = {name for name in solver_names() if type(get_solver(name)).__module__.startswith("flyingsquid.")}
+    typed = {name for part in get_args(Method) for name in get_args(part)}
+    rows = re.split(r"={9,}\n", fs.LabelModel.__doc__ or "")[2]  # below the second ruler
+    table = set(re.findall(r"^ *``(\w+)``", rows, re.MULTILINE))
+    for listed, where in (
+        (set(CAPABILITIES), "CAPABILITIES in this file"),
+        (typed, "`Method` in models/label_model.py"),
+        (table, "the table of `method` in the docstring of LabelModel"),
+    ):
+        assert listed == named, f"add to or remove from {where}: {sorted(listed ^ named)}"
 
 
 # ---------------------------------------------------------------------- the choice of "auto"

@@ -22,7 +22,7 @@ from flyingsquid.analysis.comparison import differs_from
 from flyingsquid.analysis.items import read_items, read_votes
 from flyingsquid.estimation.factors import fit_factors, informative_items
 from flyingsquid.exceptions import OptionError
-from flyingsquid.inference.correction import log_probabilities, log_shares
+from flyingsquid.inference.posterior import log_probabilities, log_shares
 from flyingsquid.votes import Votes
 from flyingsquid.votes.arguments import item_ids, join_by_item, read_gold
 from flyingsquid.votes.codes import Label, OneHot

@@ -12,7 +12,7 @@ import click
 
 from flyingsquid._values import format_value
 from flyingsquid.exceptions import GraphError, Hint, VoteFileError
-from flyingsquid.files import FORMATS, VoteFile, open_votes
+from flyingsquid.files import FORMATS, VoteFile, format_of_name, open_votes
 from flyingsquid.graph import DependencyGraph
 
 FILE = click.Path(dir_okay=False)
@@ -90,7 +90,7 @@ def gold_file(options: dict[str, Any]) -> str | None:
     gold: str | None = options.get("gold")
     if gold is None or os.path.isfile(gold):
         return gold
-    if os.path.splitext(gold)[1] in (".csv", ".tsv", ".json", ".jsonl", ".parquet", ".arrow"):
+    if format_of_name(gold) is not None:
         raise click.BadParameter(f"File {format_value(gold)} does not exist.", param_hint="--gold")
     return None
 

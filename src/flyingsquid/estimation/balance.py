@@ -18,6 +18,8 @@ from flyingsquid.votes.codes import Label
 from flyingsquid.votes.patterns import compressed
 
 Array = NDArray[np.float64]
+UNIFORM_NOTE = "uniform, the default of the method"
+"""``balance_note`` of a fit whose method assumes a uniform balance if none is given."""
 # The sum of a balance that was typed with a few digits may differ from 1 by this much; it is rescaled.
 _SUM_TOLERANCE = 1e-3
 # Smaller probabilities underflow before any vote could matter.

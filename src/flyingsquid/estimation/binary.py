@@ -11,7 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from flyingsquid._values import format_count, format_value
-from flyingsquid.estimation.balance import BalanceEstimate, estimate_balance
+from flyingsquid.estimation.balance import UNIFORM_NOTE, BalanceEstimate, estimate_balance
 from flyingsquid.estimation.conditional import (
     CONDITIONAL,
     ConditionalFit,
@@ -271,7 +271,7 @@ def _choose_balance(
         return balance, None, "as given"
     uniform = np.array([0.5, 0.5])
     if balance == "uniform":
-        return uniform, None, "uniform, the default of the method"
+        return uniform, None, UNIFORM_NOTE
     if evidence.votes is None and evidence.gold is None:
         if balance is None:
             return uniform, None, "uniform, because counts of pairs do not determine it"

@@ -17,6 +17,7 @@ from flyingsquid.estimation.agreement import (
     refine,
     sparse_agreement_tables,
 )
+from flyingsquid.estimation.balance import UNIFORM_NOTE
 from flyingsquid.estimation.binary import Balance, Evidence, fit_binary
 from flyingsquid.estimation.errors import group_errors, pool_tables
 from flyingsquid.estimation.gold import GoldCounts
@@ -242,7 +243,7 @@ def _default_balance(moments: Moments, method: str, gold: GoldCounts | None) -> 
     """Return the balance to start from if none was given, and its origin."""
     uniform = np.full(moments.n_classes, 1 / moments.n_classes)
     if gold is None:
-        return uniform, "uniform, the default of the method"
+        return uniform, UNIFORM_NOTE
     if _is_mostly_one_sided(moments):
         return uniform, "uniform, because most votes are of sources that vote for one class only"
     if method == "em":

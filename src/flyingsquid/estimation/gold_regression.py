@@ -24,7 +24,7 @@ from flyingsquid.estimation.multinomial import (
     softmax,
 )
 from flyingsquid.estimation.shares import NORMAL_95, wilson
-from flyingsquid.inference.correction import Correction, log_probabilities, log_shares
+from flyingsquid.inference.posterior import Correction, log_probabilities, log_shares
 from flyingsquid.votes.codes import OneHot
 from flyingsquid.votes.decisions import expected_credit
 

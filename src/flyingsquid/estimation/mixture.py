@@ -57,9 +57,9 @@ from flyingsquid.inference.weighted import (
 from flyingsquid.moments import Moments, PairAgreement
 
 Array = NDArray[np.float64]
-# Share of anchored tables in the part that tables do not get; half of it at this many votes per item. They
-# are more accurate with more votes per item, and less accurate for one-sided rules with few (design
-# datasets).
+# Anchored tables are kept close to the weighted votes by EM. Their share in the part that tables do not get;
+# half of it at this many votes per item. They are more accurate with more votes per item, and less accurate
+# for one-sided rules with few (design datasets).
 _ANCHORED_SHARE, _VOTES_PER_ITEM, _STEEPNESS = 0.5, 3.0, 8
 # Sources are a crowd if they vote on less than this share of the items on average (.1 to .3: same verdicts).
 _CROWD_COVERAGE = 0.3

@@ -12,10 +12,11 @@ import json
 import os
 import tempfile
 import weakref
+from abc import ABC, abstractmethod
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
-from typing import Any, NamedTuple, TypeAlias
+from typing import Any, ClassVar, NamedTuple, TypeAlias
 
 import numpy as np
 from numpy.typing import NDArray
@@ -72,24 +73,41 @@ class Block(NamedTuple):
     n_rows: int
 
 
-class DelimitedTable:
-    """A csv or tsv file.
+class RowTable(ABC):
+    """A file of rows, one per item or per vote, for :func:`read_table`.
 
     Attributes
     ----------
-    names : list of str
+    plain_text : bool
+        Whether all values are strings, so that numbers have to be recognized.
+    names : list of str, or None for those of the first block
     has_names : bool
-        Whether the first line holds the names; otherwise they are positions.
-    notes : list of Note
+        Whether the file names its sources; otherwise names are positions.
+    nested : bool
+        Whether the votes of an item are in a field of their own, apart from its identifier.
+    notes : tuple of Note
         Assumptions about the file.
     """
 
-    plain_text = True
+    plain_text: ClassVar[bool]
+    names: list[str] | None = None
+    has_names = True
     nested = False
+    notes: tuple[Note, ...] = ()
+
+    @abstractmethod
+    def row_blocks(self) -> Iterator[Block]:
+        """Yield the rows, some at a time. It is called more than once."""
+
+
+class DelimitedTable(RowTable):
+    """A csv or tsv file. Without names in the first line, they are positions."""
+
+    plain_text = True
+    names: list[str]
 
     def __init__(self, source: Input, format: str, header: bool | None) -> None:  # as in open_votes
         self._source, self._format = source, format
-        self.notes: list[Note] = []
         first = self._first_row(DELIMITERS[format])
         if header is None:
             header = not all(
@@ -98,7 +116,7 @@ class DelimitedTable:
             )
             if not header:
                 message = "The first line contains only numbers and is read as votes, not as names."
-                self.notes.append(Note(message, (Hint("header", "if it contains names", True),)))
+                self.notes += (Note(message, (Hint("header", "if it contains names", True),)),)
         self.has_names = header
         self.names = first if header else [f"source {j}" for j in range(len(first))]
 
@@ -111,7 +129,7 @@ class DelimitedTable:
             others = [d for d in (";", "\t", ",", "|") if d != delimiter and d in line]
             if delimiter not in line and others:
                 delimiter = others[0]
-                self.notes.append(Note(f"Columns are separated by {delimiter!r}, as in the first line."))
+                self.notes += (Note(f"Columns are separated by {delimiter!r}, as in the first line."),)
             self._delimiter = delimiter
             try:
                 for row in csv.reader(io.StringIO(text, newline=""), delimiter=delimiter):
@@ -122,7 +140,6 @@ class DelimitedTable:
         raise VoteFileError("The file contains only blank lines.")
 
     def row_blocks(self) -> Iterator[Block]:
-        """Yield the rows below the header, some at a time."""
         width = len(self.names)
         most = max(1, _CELLS // width)
         lines = itertools.chain.from_iterable(io.StringIO(t, newline="") for t in text_blocks(self._source))
@@ -167,27 +184,19 @@ def _without_blank_rows(rows: list[list[str]], width: int, line: int) -> list[li
 # ---------------------------------------------------------------------- JSON
 
 
-class JsonTable:
+class JsonTable(RowTable):
     """JSON lines or a JSON list, with one record per item or per vote. Columns may appear on any row.
 
     Parameters
     ----------
     records : sequence of values, or None to read JSON lines from ``source``
-
-    Attributes
-    ----------
-    nested : bool
-        Whether the votes of a record are in its field ``"votes"``.
-    has_names : bool
-        Whether sources have names; otherwise they are positions in a list.
+    source : Input
     """
 
     plain_text = False
-    names = None  # those of the first block
 
     def __init__(self, records: Sequence[Any] | None, source: Input) -> None:
         self._records, self._source = records, source
-        self.notes: list[Note] = []
         first = next((found for _, found in self.records()), None)
         if first is None:
             raise VoteFileError("The file contains no records.")
@@ -210,7 +219,6 @@ class JsonTable:
                     yield number, _parse_line(line, number)
 
     def row_blocks(self) -> Iterator[Block]:
-        """Yield the records as columns, some at a time."""
         votes: list[dict[str, Any]] = []
         fields: list[dict[str, Any]] = []
         cells = 0
@@ -288,7 +296,7 @@ def _parse_line(line: str, number: int) -> Any:
 
 
 def read_table(
-    table: DelimitedTable | JsonTable, options: ReadOptions, *, in_memory: int = 1 << 26
+    table: RowTable, options: ReadOptions, *, in_memory: int = 1 << 26
 ) -> tuple[Roles, WideVotes | LongVotes]:
     """Read all of a table once, in wide or long form.
 
@@ -318,7 +326,7 @@ def read_table(
     return replace(roles, notes=(*table.notes, *roles.notes)), votes
 
 
-def _roles(table: DelimitedTable | JsonTable, block: Block, options: ReadOptions) -> Roles:
+def _roles(table: RowTable, block: Block, options: ReadOptions) -> Roles:
     if table.nested:
         return nested_roles(list(block.columns), list(block.fields), options)
     if not table.has_names and options.item is None:
@@ -348,7 +356,7 @@ class WideVotes:
 
     Parameters
     ----------
-    table : DelimitedTable or JsonTable
+    table : RowTable
     roles : Roles
         The columns of the first block.
     options : ReadOptions
@@ -364,9 +372,7 @@ class WideVotes:
     source_names: tuple[str, ...] | None = None
     n_sources = n_items = 0
 
-    def __init__(
-        self, table: DelimitedTable | JsonTable, roles: Roles, options: ReadOptions, in_memory: int
-    ) -> None:
+    def __init__(self, table: RowTable, roles: Roles, options: ReadOptions, in_memory: int) -> None:
         self._table, self._roles, self._options = table, roles, options
         self._has_gold = roles.gold is not None
         self._columns = list(roles.sources)

@@ -74,8 +74,7 @@ def write_votes(
     gold : array of n gold labels, optional
         Gold labels, None if unknown, supported only with ``Votes``.
     format : str, optional
-        One of "csv", "tsv", "jsonl", "json", "npy", "npz", "parquet", "arrow", "wrench", "label_studio",
-        "argilla" or "inspect". By default, the suffix of the name determines it. "json" is WRENCH in one
+        As in :func:`open_votes`. By default, the suffix of the name determines it. "json" is WRENCH in one
         file, "wrench" a directory.
     form : "wide" or "long", optional
         Default: long for sparse votes, if the format supports it.

@@ -1,8 +1,8 @@
 """Inference: posteriors and labels from estimated parameters, in log space."""
 
-from flyingsquid.inference.correction import Correction
 from flyingsquid.inference.junction_tree import Emissions, max_product, sum_product, with_own_evidence
 from flyingsquid.inference.posterior import (
+    Correction,
     binary_evidence,
     binary_posterior,
     class_evidence,

@@ -260,7 +260,7 @@ class LabelModel(FitAttributes[Fitted, FitData], BatchEstimator):
         """
         solver = validation.check_options(self.method, self.graph, self.temper)
         if features is not None:
-            self._refuse_tasks()
+            self._require_one_task()
         elif self.graph is None and getattr(y, "shape", ())[1:] > (1,):
             warn_about_votes("The second argument is ignored. Pass features=X to use features.")
         with self._lock:
@@ -281,7 +281,7 @@ class LabelModel(FitAttributes[Fitted, FitData], BatchEstimator):
                 temper=self.temper,
             )
             self._solve(solver, data)
-        return self._warn(stacklevel=4)  # its decorator is a call, too
+        return self._warn(stacklevel=4)  # the decorator adds a frame
 
     def fit_moments(self, moments: Moments) -> Self:
         """Estimate the parameters from counts, for example from several machines.
@@ -358,7 +358,7 @@ class LabelModel(FitAttributes[Fitted, FitData], BatchEstimator):
         """Add votes to the counts and solve, without warnings."""
         solver = validation.check_options(self.method, self.graph, self.temper)
         if features is not None:
-            self._refuse_tasks()
+            self._require_one_task()
         graph = validation.given_graph(self.graph, "partial_fit")
         fitted, pending = getattr(self, "_state", FitState())
         before: Fitted | FitData | None = fitted if pending is None else pending
@@ -400,12 +400,12 @@ class LabelModel(FitAttributes[Fitted, FitData], BatchEstimator):
         try:
             self._solve(solver, data)
         except NotIdentifiableError:
-            # Apart from the counts of the last fit, which its parameters belong to.
+            # Later calls continue from the new counts; the last fit keeps those it was estimated from.
             self._state = FitState(fitted, data)
             raise
 
-    def _refuse_tasks(self) -> None:
-        """Raise an error for features of several tasks."""
+    def _require_one_task(self) -> None:
+        """Raise an error if there are several tasks, which features do not support."""
         n_tasks = self.graph.n_tasks if isinstance(self.graph, DependencyGraph) else 1
         if n_tasks > 1:
             raise OptionError(

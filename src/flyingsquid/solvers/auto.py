@@ -2,8 +2,8 @@
 
 Weighted votes are mixed with confusion tables, with a share that depends on how well the tables explain the
 votes. Gold labels correct the log odds of the mixture. Votes with a structure are those of a panel of judges.
-Other solvers are used for dependency graphs and known signs. ``class_balance="estimate"`` is what the mixture
-does anyway.
+Other solvers are used for dependency graphs and known signs. The mixture always estimates the class balance
+unless it is given, so ``class_balance="estimate"`` changes nothing.
 """
 
 from __future__ import annotations

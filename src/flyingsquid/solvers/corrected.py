@@ -18,7 +18,7 @@ from flyingsquid.estimation.table_em import rows_of
 from flyingsquid.fits.base import Array
 from flyingsquid.fits.corrected import CorrectedFit
 from flyingsquid.fits.weighted import WeightedFit
-from flyingsquid.inference.correction import log_probabilities
+from flyingsquid.inference.posterior import log_probabilities
 from flyingsquid.inference.weighted import Mixture, TableTerm, one_hot_posterior
 from flyingsquid.solvers.base import FitData
 from flyingsquid.solvers.weighted import (

@@ -15,6 +15,7 @@ from numpy.typing import NDArray
 
 from flyingsquid._values import format_value
 from flyingsquid.estimation.agreement import PASSES, EMVotes
+from flyingsquid.estimation.balance import UNIFORM_NOTE
 from flyingsquid.estimation.confusion import ManyFit, fit_many
 from flyingsquid.estimation.errors import group_errors
 from flyingsquid.estimation.graph_tables import (
@@ -41,7 +42,6 @@ _BINARY_SOLVERS: dict[str, type[Solver]] = {
 }
 
 _BY_PASSES = "by the labels of ten passes over the votes"
-_UNIFORM = "uniform, the default of the method"
 
 
 @dataclass(frozen=True)
@@ -302,7 +302,7 @@ def refine_on_graph(fit: ManyGraphFit, votes: Votes, data: FitData, temper: floa
     gold = np.full((votes.n_items, graph.n_tasks), -1) if data.gold is None else data.gold
     known = gold >= 0
     if spared.all():
-        return replace(fit, method="agreement", balance_note=fit.balance_note if given else _UNIFORM)
+        return replace(fit, method="agreement", balance_note=fit.balance_note if given else UNIFORM_NOTE)
     for _ in range(PASSES):
         emissions = emissions_from_tables(graph, fit.tables, fit.balance, fit.units, silence_counts=True)
         evidence = emissions.evidence(votes.codes)

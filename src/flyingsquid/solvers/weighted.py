@@ -73,14 +73,14 @@ def solve_mixture(data: FitData, name: str, *, with_tables: bool = True) -> Weig
     if not with_tables:
         found = fit_weights(data.moments, rows, balance)
     else:
-        is_adaptive = data.votes is not None and data.moments.missing[:, -1].any()
-        found = fit_mixture(data.moments, rows, balance, _complete(data) if is_adaptive else None)
+        is_adaptive = data.votes is not None and data.moments.missing[:, -1].any()  # votes not asked for
+        found = fit_mixture(data.moments, rows, balance, _complete_items(data) if is_adaptive else None)
     reason, concerns = describe_mixture(found) if with_tables else ("", ())
     return weighted_fit(found, name, reason, concerns, found.dependence.groups)
 
 
 def no_votes_error(moments: Moments) -> NotIdentifiableError:
-    """Return the error that nobody votes."""
+    """Return the error for votes in which all sources abstain."""
     items = format_count(moments.n_items, "item")
     return NotIdentifiableError(f"At least one source must vote; all sources abstain on all {items}.")
 
@@ -97,19 +97,19 @@ def weighted_fit(
     if found.only_class is not None and moments.n_items >= FEW_ITEMS:
         label = format_value(moments.classes[found.only_class])
         if np.count_nonzero(np.asarray(moments.vote_counts).sum(axis=0)) < 2:
-            every = f"All votes are for class {label}, so items of other classes cannot be found."
+            concern = f"All votes are for class {label}, so items of other classes cannot be found."
         else:
-            every = (
+            concern = (
                 f"Every item with votes is labeled {label}; the votes for other classes are always "
                 "outweighed."
             )
-        concerns = (every, *concerns)
+        concerns = (concern, *concerns)
     assessment = MixtureAssessment(found=found)
     is_large = False
     if found.labels is not None:
         rows = found.labels.rows
-        most = len(rows.counts) * moments.n_sources
-        is_large = most > _MOST_KEPT and rows.one_hot.n_votes.sum() > _MOST_KEPT
+        n_cells = len(rows.counts) * moments.n_sources
+        is_large = n_cells > _MOST_KEPT and rows.one_hot.n_votes.sum() > _MOST_KEPT
     return WeightedFit(
         classes=moments.classes,
         source_names=moments.source_names,
@@ -128,8 +128,8 @@ def weighted_fit(
     )
 
 
-def _complete(data: FitData) -> Complete | None:
-    """Return the items whose votes were all asked for; None if they are few."""
+def _complete_items(data: FitData) -> Complete | None:
+    """Return the items for which all votes were asked for; None if they are few."""
     votes = data.votes
     if votes is None:
         return None
