@@ -338,7 +338,7 @@ class SparsePairs:
         number = np.empty(m * m, np.intp)
         number[met] = np.arange(len(met))
         pair, same = number[pair], np.flatnonzero(vote == of_other)
-        agreement = np.bincount(pair[same], times[same], len(met))
+        agreement = np.asarray(np.bincount(pair[same], times[same], len(met)), np.float64)
         # Integers of two bytes are sorted in linear time.
         order = np.argsort(of_other.astype(np.uint16) if k < 1 << 16 else of_other, kind="stable")
         by_second = np.concatenate([[0], np.cumsum(np.bincount(of_other, minlength=k))])
