@@ -275,8 +275,15 @@ def _fit_tables(
     one_pass = em.passes(abstention=1.0)
     # Such evidence hardly depends on the last digits of tables that are not used then. With two classes, a
     # second test takes longer than the passes that it saves.
-    is_enough = None if moments.n_classes == 2 else lambda almost: evidence(almost) > _BEYOND_DOUBT
-    found = converge(one_pass, one_pass(tables), is_enough)
+    early: list[float] = []
+
+    def is_enough(almost: Tables) -> bool:
+        early.append(evidence(almost))
+        return early[0] > _BEYOND_DOUBT
+
+    found = converge(one_pass, one_pass(tables), None if moments.n_classes == 2 else is_enough)
+    if early and early[0] > _BEYOND_DOUBT:
+        return tables, 0.0, early[0]
     against = evidence(found)
     share = _without_negligible(probability_adequate(against))
     if share == 0:

@@ -320,23 +320,28 @@ class SparsePairs:
         return sums.reshape(m, m)
 
     def compare(self) -> PairAgreement:
-        m, matrix = self.n_sources, self.matrix
-        # Each pair once: counts are symmetric.
-        row, other = rows_of_entries(matrix), matrix.indices % m
-        kept = np.flatnonzero((row % m < other) & (matrix.data > 0))
-        row, other, times = row[kept], other[kept].astype(np.intp), matrix.data[kept]
-        vote, of_other = row // m, matrix.indices[kept] // m
-        pair = (row - vote * m) * m + other
+        m, k, matrix = self.n_sources, self.n_classes, self.matrix
+        # Each pair once: counts are symmetric. NumPy divides small integers by a constant quickly, but has no
+        # fast remainder.
+        of_other = matrix.indices // m
+        other = matrix.indices - of_other * m
+        source = np.repeat(np.tile(np.arange(m, dtype=other.dtype), k), np.diff(matrix.indptr))
+        kept = np.flatnonzero((source < other) & (matrix.data > 0))
+        of_other, times = of_other[kept], matrix.data[kept].astype(np.float64)
+        # The rows are ordered by the vote of the first source.
+        by_first = np.searchsorted(kept, matrix.indptr[::m])
+        vote = np.repeat(np.arange(k, dtype=other.dtype), np.diff(by_first))
+        pair = source[kept].astype(np.intp) * m + other[kept]
         is_met = np.zeros(m * m, np.bool_)
         is_met[pair] = True
         met = np.flatnonzero(is_met)
-        number = np.empty(m * m, np.int32)
+        number = np.empty(m * m, np.intp)
         number[met] = np.arange(len(met))
-        pair, same = number[pair], vote == of_other
+        pair, same = number[pair], np.flatnonzero(vote == of_other)
         agreement = np.asarray(np.bincount(pair[same], times[same], len(met)), np.float64)
-        # The rows are ordered by the vote of the first source.
-        order, bounds = np.argsort(of_other, kind="stable"), np.arange(self.n_classes + 1)
-        by_first, by_second = np.searchsorted(vote, bounds), np.searchsorted(of_other[order], bounds)
+        # Integers of two bytes are sorted in linear time.
+        order = np.argsort(of_other.astype(np.uint16) if k < 1 << 16 else of_other, kind="stable")
+        by_second = np.concatenate([[0], np.cumsum(np.bincount(of_other, minlength=k))])
         pair_by_second, times_by_second = pair[order], times[order]
 
         def votes_on(k: int) -> Array:
