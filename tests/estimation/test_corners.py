@@ -343,7 +343,7 @@ def test_abstention_that_does_not_count_has_the_rate_of_all_items_in_every_class
     codes = rng.integers(-1, 2, (500, 6)).astype(np.int8)
     codes[rng.random((500, 6)) < np.linspace(0, 0.5, 6)] = -1
     posterior = rng.dirichlet([1, 1], (500, 2))
-    graph = fs.DependencyGraph(6, source_task=[0, 0, 0, 1, 1, 1])
+    graph = fs.DependencyGraph(6, n_tasks=2, source_task=[0, 0, 0, 1, 1, 1])
     tables = expected_tables(codes, posterior, graph, np.array([False, True]))
     np.testing.assert_allclose(tables.sum(axis=2), 1)
     abstained = (codes < 0).mean(axis=0)
