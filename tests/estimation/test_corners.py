@@ -349,3 +349,11 @@ def test_abstention_that_does_not_count_has_the_rate_of_all_items_in_every_class
     abstained = (codes < 0).mean(axis=0)
     np.testing.assert_allclose(tables[:3, :, 2], np.repeat(abstained[:3, None], 2, axis=1))
     assert np.abs(tables[3:, 0, 2] - tables[3:, 1, 2]).min() > 1e-4
+
+
+@pytest.mark.parametrize("balance", [None, [0.3, 0.3, 0.4]])
+def test_the_note_on_the_class_balance_tells_where_it_comes_from(balance):
+    graph = fs.DependencyGraph(5, source_edges=[(0, 1)])
+    votes = fs.datasets.simulate_graph(3_000, graph, 0.8, n_classes=3, random_state=0).votes
+    model = fs.LabelModel(graph, method="decomposition", class_balance=balance).fit(votes)
+    assert ("given" in model.fit_.balance_note) == (balance is not None)

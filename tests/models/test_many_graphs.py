@@ -230,15 +230,6 @@ def fitted(frames):
     return fs.LabelModel(graph).fit(sample.votes)
 
 
-@pytest.mark.parametrize("balance", [None, [0.3, 0.3, 0.4]])
-def test_the_note_on_the_class_balance_tells_where_it_comes_from(balance):
-    graph = fs.DependencyGraph(5, source_edges=[(0, 1)])
-    votes = fs.datasets.simulate_graph(3_000, graph, 0.8, n_classes=3, random_state=0).votes
-    model = fs.LabelModel(graph, method="decomposition", class_balance=balance).fit(votes)
-    assert ("given" in model.fit_.balance_note) == (balance is not None)
-
-
-@pytest.mark.slow
 def test_a_chain_beats_its_frames_one_by_one(frames, fitted):
     graph, sample = frames
     together = fitted.score(sample.votes, sample.y)

@@ -21,6 +21,7 @@ TESTS = (
         f"tests/{directory}"
         for directory in (
             *PACKAGES,
+            "files/test_fields.py",
             "golden",
             "graph",
             "models",
