@@ -56,6 +56,7 @@ def test_cohen_equals_scikit_learn(weights, seed):
     assert found.n_items == len(both)
 
 
+@pytest.mark.slow
 def test_intervals_cover_the_value_of_many_items():
     """19 of 20 intervals do; at least 86% of 100 is more than three standard errors below that."""
     limits = [

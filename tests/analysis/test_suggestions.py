@@ -34,6 +34,7 @@ def label_in_batches(votes, y, choose, n_batches=3):
     return model, gold
 
 
+@pytest.mark.slow
 def test_the_loop_beats_random_labels():
     """Suggest, label, fit again: measured on other items."""
     gains = []

@@ -13,7 +13,7 @@ from flyingsquid.estimation.balance import resolve_task_balance
 from flyingsquid.estimation.conditional import _indicator_triplets
 from flyingsquid.estimation.dependence import near_copies
 from flyingsquid.estimation.gold import GoldCounts
-from flyingsquid.estimation.graph_tables import require_few_cells
+from flyingsquid.estimation.graph_tables import expected_tables, require_few_cells
 from flyingsquid.estimation.independence import FitTest
 from flyingsquid.estimation.proportional import tables_from_joint
 from flyingsquid.estimation.sources import CenteredMoments, SignedMoments
@@ -190,6 +190,10 @@ def test_a_probability_over_several_readings_stays_one():
     assert (worst.statistic, worst.p_value) == (9.0, pytest.approx(0.2))
 
 
+def test_the_largest_statistic_is_the_worst_if_no_probability_is_left():
+    assert _worst([FitTest(2e3, 5, 0.0), FitTest(9e3, 5, 0.0), FitTest(4e3, 5, 0.0)]).statistic == 9e3
+
+
 def test_what_gold_labels_prefer_by_hand():
     """Ten known items of each class; a source right on 7 and on 8 of them, and one hardly ever wrong."""
     y = np.repeat([0, 1], 10)
@@ -305,3 +309,51 @@ def test_a_transition_of_three_classes_rests_on_pairs_of_different_sources():
     tables[:, range(3), range(3)] = 0.7
     even = np.full(3, 1 / 3)
     assert fit_transition_many(fs.SequenceMoments.of(votes), tables, even).pairs == 6
+
+
+@pytest.mark.parametrize("first", [True, False])
+def test_a_transition_needs_the_class_balance_on_both_sides(first):
+    """Sequences of two rows: one of the two has the given balance, the other has a different one."""
+    rng = np.random.default_rng(15)
+    balance, other = np.array([0.6, 0.2, 0.2]), np.array([0.2, 0.2, 0.6])
+    shares = (balance, other) if first else (other, balance)
+    y = np.column_stack([rng.choice(3, 20_000, p=share) for share in shares]).ravel()
+    votes = np.where(rng.random((len(y), 4)) < 0.7, y[:, None], rng.integers(0, 3, (len(y), 4)))
+    tables = np.zeros((4, 3, 4))
+    tables[:, :, :3] = 0.7 * np.eye(3) + 0.1
+    moments = fs.SequenceMoments.of(votes, [2] * 20_000)
+    found = fit_transition_many(moments, tables, balance)
+    np.testing.assert_allclose(found.joint, np.outer(balance, balance))
+    assert np.isinf(found.error)
+
+
+def test_classes_without_gold_labels_are_named_by_votes():
+    """Gold labels of class 0 say which column it is; for the other two, most votes are correct."""
+    truth = np.array([[0.2, 0.7, 0.1], [0.2, 0.1, 0.7], [0.6, 0.2, 0.2]])  # columns 2, 0 and 1 by votes
+    found = np.stack([truth] * 3)
+    known = np.zeros((3, 3, 3))
+    assert confusion._names(found, None).tolist() == [1, 2, 0]
+    assert confusion._names(found, known).tolist() == [1, 2, 0]
+    known[:, 0, 2] = 9  # items of class 0 have votes for class 2, as in the first column
+    assert confusion._names(found, known).tolist() == [0, 2, 1]
+
+
+def test_abstention_that_does_not_count_has_the_rate_of_all_items_in_every_class():
+    rng = np.random.default_rng(16)
+    codes = rng.integers(-1, 2, (500, 6)).astype(np.int8)
+    codes[rng.random((500, 6)) < np.linspace(0, 0.5, 6)] = -1
+    posterior = rng.dirichlet([1, 1], (500, 2))
+    graph = fs.DependencyGraph(6, n_tasks=2, source_task=[0, 0, 0, 1, 1, 1])
+    tables = expected_tables(codes, posterior, graph, np.array([False, True]))
+    np.testing.assert_allclose(tables.sum(axis=2), 1)
+    abstained = (codes < 0).mean(axis=0)
+    np.testing.assert_allclose(tables[:3, :, 2], np.repeat(abstained[:3, None], 2, axis=1))
+    assert np.abs(tables[3:, 0, 2] - tables[3:, 1, 2]).min() > 1e-4
+
+
+@pytest.mark.parametrize("balance", [None, [0.3, 0.3, 0.4]])
+def test_the_note_on_the_class_balance_tells_where_it_comes_from(balance):
+    graph = fs.DependencyGraph(5, source_edges=[(0, 1)])
+    votes = fs.datasets.simulate_graph(3_000, graph, 0.8, n_classes=3, random_state=0).votes
+    model = fs.LabelModel(graph, method="decomposition", class_balance=balance).fit(votes)
+    assert ("given" in model.fit_.balance_note) == (balance is not None)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
+from scipy import integrate, stats
 
 from flyingsquid.estimation import dependence as module
 from flyingsquid.estimation.dependence import (
@@ -243,3 +244,10 @@ def test_more_sources_than_can_be_compared_are_taken_for_independent(monkeypatch
     for found in (find_copies(moments), find_dependence(moments)):
         assert found.shared is None
         assert found.groups is None
+
+
+def test_a_pair_that_fits_has_the_mean_loss_of_a_normal_residual():
+    def loss(z):
+        return stats.norm.pdf(z) * z**2 / (module._SCALE**2 + z**2)
+
+    assert pytest.approx(integrate.quad(loss, -12, 12)[0], abs=5e-4) == module._MEAN_LOSS

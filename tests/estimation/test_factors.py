@@ -8,6 +8,7 @@ from scipy import optimize
 
 import flyingsquid as fs
 from flyingsquid.estimation.factors import (
+    Factors,
     count_factors,
     direction_by_gold,
     fit_factors,
@@ -210,3 +211,14 @@ def test_votes_are_standardized_by_their_mean_and_deviation():
         signed = 2 * votes[votes[:, i] >= 0, i] - 1
         assert found.means[i] == pytest.approx(signed.mean())
         assert found.scales[i] == pytest.approx(signed.std())
+
+
+def test_scores_are_the_regression_of_factors_on_votes():
+    """The coefficients are the inverse of the implied correlations times the loadings."""
+    loadings = random_loadings(7, 2, np.random.default_rng(3))
+    scales = np.linspace(0.5, 1.0, 7)
+    scales[4] = 0.0
+    correlation = loadings @ loadings.T
+    np.fill_diagonal(correlation, 1)
+    expected = np.linalg.solve(correlation, loadings) / np.where(scales > 0, scales, np.inf)[:, None]
+    np.testing.assert_allclose(Factors(loadings, np.zeros(7), scales).coefficients, expected, atol=1e-12)

@@ -94,6 +94,7 @@ def test_features_that_repeat_votes_make_both_count_less():
     np.testing.assert_allclose(_shares(best[1] / best[0], strength), best)
     np.testing.assert_allclose(_shares(1.0, strength), [1.0, 1.0])
     np.testing.assert_allclose(_shares(2.0, strength), [0.5, 1.0])
+    np.testing.assert_allclose(_shares(1.25, strength), [0.8, 1.0])
     np.testing.assert_allclose(_shares(0.0, strength), [1.0, 0.0])
     np.testing.assert_allclose(_shares(0.5, np.inf), [2 / 3, 1 / 3], rtol=1e-6)
 
@@ -190,6 +191,16 @@ def test_gold_labels_take_part_in_the_choice_of_the_weight():
     assert without.weight > 0
     assert informed.n_gold == 300
     assert informed.weight < without.weight
+
+
+def test_gold_labels_that_features_predict_raise_the_weight_and_others_lower_it():
+    X, votes, y = make(1_500, coverage=0.7)
+    is_gold = np.arange(1_500) < 300
+    weights = [
+        fit(X, votes, gold=np.where(is_gold, labels, -1))[1].weight
+        for labels in (np.where(X[:, 0] > 0, 1, 0), y, np.where(X[:, 0] > 0, 0, 1))
+    ]
+    assert weights[0] > weights[1] > weights[2]
 
 
 def test_weights_count_items_several_times():

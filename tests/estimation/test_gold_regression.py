@@ -193,3 +193,7 @@ def test_equally_frequent_votes_are_kept_or_left_out_together(most, kept):
     assert _most_active(np.array([[9.0, 7.0], [4.0, 4.0]]), most).ravel().tolist() == [
         i < kept for i in range(4)
     ]
+
+
+def test_all_votes_are_kept_if_there_are_few_except_those_that_never_occur():
+    assert _most_active(np.array([0.0, 0.5, 1.0, 7.0]), 4).tolist() == [False, True, True, True]

@@ -10,7 +10,7 @@ import pytest
 from flyingsquid.estimation import mixture as module
 from flyingsquid.estimation.dependence import Dependence
 from flyingsquid.estimation.mixture import Complete, fit_mixture, fit_weights, gain_over_majority
-from flyingsquid.estimation.table_em import rows_of
+from flyingsquid.estimation.table_em import PairEM, converge, rows_of
 from flyingsquid.estimation.trust import Trust
 from flyingsquid.estimation.weighted import vote_weights
 from flyingsquid.inference.weighted import TableTerm, mixture_posterior
@@ -289,3 +289,16 @@ def test_tokens_without_spans_are_as_certain_as_in_majority_vote(n_classes, n_ru
     assert ours < plain
     assert (labels.argmax(axis=1) == y).mean() > (shares.argmax(axis=1) == y).mean() - 0.003
     assert fit.trust.share < 0.1
+
+
+def test_abstentions_on_the_same_items_have_no_weight():
+    votes = np.array(simulate(5, 2_000, [0.8] * 5, coverage=0.9).codes)
+    votes[np.random.default_rng(6).random(2_000) < 0.5] = -1  # all sources abstain on half of the items
+    moments = Moments.of(Votes.from_classes(votes, classes=(0, 1)))
+    weights = vote_weights(moments, None)
+    em = PairEM(moments, weights, np.zeros((5, 5)), None)
+    tables, share, against = module._fit_tables(moments, weights, em)
+    assert share == 0
+    assert against is not None
+    assert against > 10
+    np.testing.assert_array_equal(tables.tables, converge(em.passes(), em.start()).tables)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from flyingsquid.estimation.scores import Triplets, TruthScale, fit_scores, variance_of
+from flyingsquid.estimation.scores import Triplets, TruthScale, fit_scores, measure_misfit, variance_of
 from flyingsquid.exceptions import NotIdentifiableError
 from flyingsquid.moments.scores import ScoreMoments
 
@@ -195,3 +195,17 @@ def test_variance_of_a_function_of_covariances_with_missing_scores(coverage):
         found.append((gradient * moments.covariances()).sum())
         expected.append(variance_of(gradient, loadings, moments.pairs, 0.0))
     assert np.var(found) == pytest.approx(np.mean(expected), rel=0.15)
+
+
+def test_misfit_is_what_correlations_exceed_their_loadings_by_beyond_chance():
+    loadings = np.array([0.8, 0.6, 0.5])
+    pairs = np.full((3, 3), 1_000)
+    exact = np.outer(loadings, loadings)
+    assert measure_misfit(exact, loadings, pairs) == 0
+    sampling = np.mean(
+        [(1 - (loadings[i] * loadings[j]) ** 2) ** 2 / 1_000 for i, j in ((0, 1), (0, 2), (1, 2))]
+    )
+    expected = pytest.approx(np.sqrt(0.2**2 - sampling))
+    assert measure_misfit(exact + 0.2, loadings, pairs) == expected
+    assert measure_misfit(exact + 0.2, loadings, np.zeros((3, 3), np.int64)) == 0
+    assert measure_misfit(exact + 0.2, np.full(3, np.nan), pairs) == 0

@@ -12,7 +12,13 @@ from scipy import optimize
 
 import flyingsquid as fs
 from flyingsquid.estimation import triplets
-from flyingsquid.estimation.signs import SignKnowledge, orient, relative_signs, standard_error_of_sum
+from flyingsquid.estimation.signs import (
+    SignKnowledge,
+    _flip_outvoted,
+    orient,
+    relative_signs,
+    standard_error_of_sum,
+)
 from flyingsquid.estimation.sources import SignedMoments, comparable_pairs, flag_sources
 from flyingsquid.exceptions import NotIdentifiableError, OptionError
 from tests.support.errors import mentions
@@ -319,3 +325,13 @@ def test_items_of_pairs_that_cannot_be_compared_do_not_join_groups():
     assert len(set(joined.tolist())) == 1  # five items, all in agreement: 2.2 standard errors
     _, apart = relative_signs(agreement, overlap, 300, comparable)
     assert len(set(apart.tolist())) == 2
+
+
+@pytest.mark.parametrize("seed", range(20))
+def test_no_source_is_outvoted_by_its_links(seed):
+    rng = np.random.default_rng(seed)
+    links = rng.standard_normal((12, 12))
+    links = links + links.T
+    np.fill_diagonal(links, 0)
+    signs = _flip_outvoted(rng.choice([-1.0, 1.0], 12), links)
+    assert (signs * (links @ signs) >= 0).all()

@@ -419,6 +419,13 @@ def test_bad_options(options, error, words):
         fs.learn_structure([[0, 1], [1, 1]], **options)
 
 
+def test_a_warning_points_to_the_caller():
+    votes, _ = draw(500, np.random.default_rng(0), m=4)
+    with pytest.warns(SourceWarning) as caught:
+        fs.learn_structure(votes)
+    assert {each.filename for each in caught} == {__file__}
+
+
 def test_counts_of_several_tasks_and_of_nothing_are_refused():
     clips = fs.datasets.simulate_graph(100, fs.DependencyGraph.chain(2, 5), 0.8, random_state=0).votes
     with pytest.raises(GraphError, match="on one task"):

@@ -208,9 +208,12 @@ def test_anchored_labels_keep_a_tenth_of_the_weighted_votes():
 
 @pytest.mark.parametrize("n_classes", [2, 3])
 @pytest.mark.parametrize("abstention", [0.0, 0.6])
-def test_a_pass_on_pairs_is_that_of_a_loop_over_pairs_of_answers(n_classes, abstention):
+@pytest.mark.parametrize("n_votes", [150, 1])
+def test_a_pass_on_pairs_is_that_of_a_loop_over_pairs_of_answers(n_classes, abstention, n_votes):
     """Every pair of sources labels its item by its two answers; a source counts as often as it votes."""
     votes = sample(5, n_classes=n_classes)
+    votes[n_votes:, 1] = -1
+    votes[0] = [0, 1, -1, -1]  # with one vote, the source meets only one other, on which half depends
     moments = Moments.of(Votes.from_classes(votes, classes=range(n_classes)))
     weights = vote_weights(moments, None)
     shared = np.zeros((4, 4))

@@ -233,18 +233,21 @@ def test_abstentions_count_only_if_pairs_cannot_be_tested_and_all_sources_meet()
     assert trust(-20.0, Moments.of(apart)).share == 0
 
 
+@pytest.mark.parametrize("n_dependent", [0, 3])
+@pytest.mark.parametrize("coverage", [0.0, 0.4])
 @pytest.mark.parametrize("at", [0, 2, 5])
-def test_a_source_that_votes_for_one_class_only_does_not_change_the_trust(at):
+def test_a_source_of_at_most_one_class_does_not_change_the_trust(at, coverage, n_dependent):
     votes, _ = simulate(np.random.default_rng(10), 400, [0.8] * 5, coverage=0.7)
-    one_sided = np.where(np.random.default_rng(11).random(400) < 0.4, 1, -1)
+    one_sided = np.where(np.random.default_rng(11).random(400) < coverage, 1, -1)
     found = []
     for part in (votes, np.insert(votes, at, one_sided, axis=1)):
-        moments = Moments.of(part)
+        moments = Moments.of(Votes.from_classes(part, classes=(0, 1)))
         m = part.shape[1]
         tables = Tables(np.array([[[0.8, 0.2], [0.2, 0.8]]] * m), np.array([0.5, 0.5]))
         weights, pairs = vote_weights(moments, None), moments.compare_pairs()
         met = partial(shares_of_pairs, tables)
-        found.append(trust_in_tables(moments, pairs, tables, met, weights, Dependence(None), None, most=1.0))
+        dependence = Dependence(None, n_pairs=n_dependent)
+        found.append(trust_in_tables(moments, pairs, tables, met, weights, dependence, None, most=1.0))
     assert found[0].n_tested == 5
     assert found[1] == found[0]
 

@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from flyingsquid.estimation.sources import clip_and_restore, vote_tables, vote_weights
+from flyingsquid.estimation.sources import clip_and_restore, conditional_tables, vote_tables, vote_weights
 from tests.oracle.star import Star
 
 A1 = np.array(
@@ -88,3 +88,13 @@ def test_a_perfect_source_is_as_sure_as_its_votes_are_many():
     assert few == pytest.approx(np.log(9))  # half a vote in 10 is wrong, of 5 for each class
     assert np.isfinite(many)
     assert many > few
+
+
+@pytest.mark.parametrize(("beyond", "is_clipped"), [(0.02, False), (0.25, True)])
+@pytest.mark.parametrize("coverage", [1.0, 0.1])
+def test_clipping_is_reported_relative_to_the_votes_of_a_source(coverage, beyond, is_clipped):
+    """A share of .5 for each class; a cell of E[1{vote} Y] cannot exceed the rate of the vote."""
+    rates = np.full((1, 2), coverage / 2)
+    latent = np.array([[-1.0, 1.0, 0.0]]) * (0.5 + beyond) * coverage
+    _, clipped = conditional_tables(latent, rates, np.array([0.5, 0.5]), 1e12)
+    assert clipped.tolist() == [is_clipped]

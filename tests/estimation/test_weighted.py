@@ -130,6 +130,13 @@ def test_votes_for_one_class_on_every_item_weigh_nothing():
     assert np.isfinite(found.weights).all()
 
 
+def test_sources_that_each_vote_for_one_class_on_every_item_weigh_nothing():
+    moments = Moments.of(Votes.from_classes([[0, 0, 1, 1]] * 40, classes=[0, 1]))
+    found = vote_weights(moments, None)
+    assert found.one_sided.all()
+    np.testing.assert_array_equal(found.weights, np.zeros((4, 2)))
+
+
 def test_one_sided_votes_for_a_frequent_class_count_less():
     """By the cube root of the share of the class, as far as votes come from one-sided sources."""
     rng = np.random.default_rng(0)

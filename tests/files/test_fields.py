@@ -94,6 +94,7 @@ CRAFTED: list[tuple[str, dict[str, Any]]] = [
     ("online", {"names": [{}]}),
     ("triplet", {"fit.diagnostics.identical": [[]]}),
     ("weighted", {"fit.trust": None}),
+    ("weighted", {"fit.trust": 1.5}),
     ("weighted", {"fit.tag": []}),
     ("weighted", {"rows": []}),
     ("weighted", {"options.method": 3}),

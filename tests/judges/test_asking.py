@@ -87,6 +87,7 @@ def test_independent_judges_reach_the_target(n_classes):
     assert model.score(found.votes, y) >= found.accuracy[-1] - 0.03
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("n_judges", [4, 5])
 def test_small_panels_lose_little(n_judges):
     """Before judges were asked in twos, one of these panels lost 5.5 points."""
@@ -180,7 +181,7 @@ def test_no_label_is_certain_if_the_pilot_does_not_test_the_judges():
     assert found.asking.calls < seen.sum()
 
 
-@pytest.mark.parametrize("budget", [None, 11_000])
+@pytest.mark.parametrize("budget", [None, pytest.param(11_000, marks=pytest.mark.slow)])
 def test_items_of_a_crowd_are_started_in_parts(budget):
     """Workers are hardly known after the pilot. A budget is spread over all items instead."""
     rng = np.random.default_rng(0)

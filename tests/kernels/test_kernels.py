@@ -122,7 +122,13 @@ def test_silence_and_votes_that_cancel_out_leave_the_prior_to_the_last_bit(fast,
 
 
 @pytest.mark.extra
-@pytest.mark.parametrize("shape", [(700, 60), (5_000, 3), (40_000, 7), (20_000, 30), (300, 600)])
+@pytest.mark.parametrize(
+    "shape",
+    [
+        (700, 60), (5_000, 3), (40_000, 7), pytest.param((20_000, 30), marks=pytest.mark.slow),
+        pytest.param((300, 600), marks=pytest.mark.slow),
+    ],
+)  # fmt: skip
 @pytest.mark.parametrize("n_classes", [2, 3])
 def test_all_kernels_give_the_same_counts_and_labels(small, monkeypatch, shape, n_classes):
     votes = np.random.default_rng(0).integers(-1, n_classes, shape, dtype=np.int8)

@@ -436,6 +436,7 @@ def test_gold_labels_improve_the_end_model_on_real_votes():
     assert np.mean(gains) > 0.01
 
 
+@pytest.mark.slow
 @pytest.mark.filterwarnings("ignore:With the gold labels, votes rarely")
 def test_gold_labels_may_shift_the_threshold_if_votes_are_weak():
     """The limit in docs/guides/end-models.md; update the guide if this fails."""

@@ -272,6 +272,7 @@ def test_items_that_differ_from_the_others_are_reported(tmp_path):
         assert fs.load(path).diagnostics_.gold == model.diagnostics_.gold
 
 
+@pytest.mark.slow
 def test_random_samples_are_rarely_reported():
     votes, y = biased_pool()
     found = []

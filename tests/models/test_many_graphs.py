@@ -171,6 +171,7 @@ def test_the_class_balance_may_be_given(given):
         "estimate": "estimate",
     }[given]
     fitted = fit_exactly(model, graph, method="decomposition", class_balance=balance)
+    assert ("given" in fitted.fit_.balance_note) == (given != "estimate")
     if given == "shared":
         np.testing.assert_allclose(fitted.class_balance_, [balance] * 3)
         np.testing.assert_allclose(fitted.task_tables_.sum(axis=1), [balance] * 2, atol=1e-9)
@@ -229,7 +230,6 @@ def fitted(frames):
     return fs.LabelModel(graph).fit(sample.votes)
 
 
-@pytest.mark.slow
 def test_a_chain_beats_its_frames_one_by_one(frames, fitted):
     graph, sample = frames
     together = fitted.score(sample.votes, sample.y)

@@ -21,6 +21,7 @@ TESTS = (
         f"tests/{directory}"
         for directory in (
             *PACKAGES,
+            "files/test_fields.py",
             "golden",
             "graph",
             "models",
@@ -47,7 +48,7 @@ class Record:
         """Tests that execute the place, the quickest first; of a constant, all other tests besides."""
         reach = set(mutant.reach)
         near = {test for test, lines in self.lines.items() if reach.intersection(lines.get(mutant.path, ()))}
-        others = self.lines.keys() - near if mutant.is_outside_functions else set()
+        others = self.seconds.keys() - near if mutant.is_outside_functions else set()
         return sorted(near, key=self.seconds.__getitem__), sorted(others, key=self.seconds.__getitem__)
 
     @classmethod

@@ -99,6 +99,13 @@ def test_classes_with_gold_labels_that_are_hardly_labeled_are_reported():
         fs.LabelModel().fit(votes, gold=gold)
 
 
+@pytest.mark.filterwarnings("error::flyingsquid.exceptions.SourceWarning")
+def test_few_items_do_not_show_that_a_class_is_hardly_labeled():
+    votes, y = rare_class(19, 5)
+    model = fs.LabelModel().fit(np.zeros_like(votes), gold=y)
+    assert model.fit_.by_gold.effect.n_gold == 19
+
+
 def gold_of(n_sources: int, how: str, n_gold: int = 100) -> tuple[np.ndarray, np.ndarray]:
     """Return votes of sources, and gold labels that are correct, exchanged, in another order or unrelated."""
     rng = np.random.default_rng(3)

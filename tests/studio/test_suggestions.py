@@ -24,6 +24,7 @@ def workspace(tmp_path):
         yield workspace
 
 
+@pytest.mark.slow
 def test_numbers_of_suggestions_are_those_of_their_matches(workspace):
     found = workspace.suggestions()
     assert found["status"] == "ready"
@@ -87,6 +88,7 @@ def test_rejected_suggestions_do_not_return_unless_undone(workspace):
     assert first in {each["id"] for each in workspace.suggestions()["suggestions"]}
 
 
+@pytest.mark.slow
 def test_suggestions_of_a_sample_are_scaled_to_all_items(tmp_path):
     with open_workspace(tmp_path, n=4_000, sample_size=1_000) as workspace:
         workspace.find_suggestions()

@@ -102,6 +102,7 @@ def test_the_server_stays_responsive_while_a_pattern_backtracks(tmp_path):
         assert workspace.state()["sources"][1]["coverage"] == 1
 
 
+@pytest.mark.slow
 def test_a_process_that_ended_is_started_again(worker):
     assert worker.submit(make_job(FAST, ["b"])).finished.wait(60)
     worker._process.kill()
@@ -111,6 +112,7 @@ def test_a_process_that_ended_is_started_again(worker):
     assert (job.status, job.codes.tolist()) == ("ready", [1])
 
 
+@pytest.mark.slow
 def test_a_file_of_functions_that_does_not_end_is_stopped(worker, tmp_path):
     (tmp_path / "rules.py").write_text("while True: pass")
     source = {"kind": "list", "path": str(tmp_path / "rules.py"), "version": 1}

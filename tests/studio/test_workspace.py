@@ -84,6 +84,7 @@ def test_changing_the_class_of_a_rule_needs_no_new_matching(workspace):
     assert workspace.state()["sources"][0]["votes"][0] == 0
 
 
+@pytest.mark.slow
 def test_votes_of_many_previews_are_forgotten_but_not_those_of_sources(tmp_path, monkeypatch):
     from flyingsquid.studio import columns
 

@@ -38,6 +38,7 @@ def is_misread(codes, n_classes):
     return bool(find_misreadings(codes, tuple(range(n_classes))))
 
 
+@pytest.mark.slow
 def test_usual_votes_raise_at_most_one_alarm_in_a_hundred():
     rng = np.random.default_rng(11)
     alarms = []

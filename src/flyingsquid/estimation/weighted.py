@@ -136,9 +136,7 @@ def _by_agreement(vote_counts: Array, sides: Array, met: Array, one_sided: NDArr
 
 def _against_frequent_classes(vote_counts: Array, one_sided: NDArray[np.bool_]) -> Array:
     """Return a factor for each class, shape (K,), to the extent that votes come from one-sided sources."""
-    total = vote_counts.sum()
-    if not total > 0:
-        return np.ones(vote_counts.shape[1])
+    total = max(float(vote_counts.sum()), 1e-300)
     relative = vote_counts.sum(axis=0) / total * vote_counts.shape[1]
     return np.maximum(relative, _RAREST) ** (-_BALANCING * vote_counts[one_sided].sum() / total)
 

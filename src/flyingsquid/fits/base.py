@@ -439,7 +439,7 @@ def read_common(state: State, moments: Moments, n_tasks: int = 1) -> dict[str, A
     m, k = moments.n_sources, moments.n_classes
     texts = dict.fromkeys(("method", "reason", "balance_note"), TEXT)
     check_fields(state.meta, {**texts, "uses_gold": BOOLEAN, "diagnostics": optional(OBJECT)}, "fit.")
-    balance = read_array(state, "class_balance", (n_tasks, k), low=0.0, high=1.0)
+    balance = read_array(state, "class_balance", (n_tasks, k))
     if not ((balance > 0).all() and np.abs(balance.sum(axis=1) - 1).max() < 1e-9):
         raise ModelFileError("The class balance in the file must be positive and sum to 1.")
     diagnostics = None
