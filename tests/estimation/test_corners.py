@@ -14,12 +14,15 @@ from flyingsquid.estimation.conditional import _indicator_triplets
 from flyingsquid.estimation.dependence import near_copies
 from flyingsquid.estimation.gold import GoldCounts
 from flyingsquid.estimation.graph_tables import expected_tables, require_few_cells
-from flyingsquid.estimation.independence import FitTest
+from flyingsquid.estimation.independence import FitTest, Residuals
 from flyingsquid.estimation.proportional import tables_from_joint
+from flyingsquid.estimation.source_estimates import _share_right
 from flyingsquid.estimation.sources import CenteredMoments, SignedMoments
 from flyingsquid.estimation.structure import _weakest, _worst
+from flyingsquid.estimation.table_em import rows_of
 from flyingsquid.estimation.transition import fit_transition_many, pair_of_tasks
 from flyingsquid.estimation.triplets import accuracies_from_balance
+from flyingsquid.estimation.trust import Trust
 from flyingsquid.estimation.units import UnitCounts, UnitTable, ignore_abstention, unit_table
 from flyingsquid.estimation.weighted import is_one_sided
 from flyingsquid.exceptions import GraphError, NotIdentifiableError, OptionError, SourceWarning
@@ -357,3 +360,22 @@ def test_the_note_on_the_class_balance_tells_where_it_comes_from(balance):
     votes = fs.datasets.simulate_graph(3_000, graph, 0.8, n_classes=3, random_state=0).votes
     model = fs.LabelModel(graph, method="decomposition", class_balance=balance).fit(votes)
     assert ("given" in model.fit_.balance_note) == (balance is not None)
+
+
+def test_three_sources_leave_nothing_to_test():
+    moments = Moments.of(fs.datasets.simulate(400, [0.8, 0.7, 0.75], random_state=0).votes)
+    used = ~np.eye(3, dtype=bool)
+    test = Residuals.of(CenteredMoments.of(moments), used, np.full(3, 0.5)).statistic()
+    assert (test.degrees, test.p_value) == (0, 1.0)
+
+
+def test_a_source_without_votes_is_as_accurate_as_all_votes():
+    rows = rows_of(Votes(np.array([[0, 1, -1], [1, 1, -1], [0, -1, -1]], np.int8), (0, 1)), None)
+    np.testing.assert_allclose(_share_right(np.array([3.0, 1.0, 0.0]), rows), [1.0, 0.5, 0.8])
+
+
+def test_too_many_classes_for_tables_leave_weighted_votes():
+    votes = Votes(np.random.default_rng(0).integers(0, 4_000, (300, 3)).astype(np.int16), tuple(range(4_000)))
+    fit = mixture.fit_mixture(Moments.of(votes), None, None)
+    assert fit.mixture.tables is None
+    assert fit.trust == Trust(0.0)

@@ -335,3 +335,11 @@ def test_the_effect_counts_items_with_features_and_changed_labels():
     assert effect.both_gain > effect.votes_gain
     np.testing.assert_allclose(combined[has_votes & (np.arange(1_000) >= 50)].mean(axis=0),
                                p[has_votes & (np.arange(1_000) >= 50)].mean(axis=0), atol=1e-3)  # fmt: skip
+
+
+def test_evidence_of_extreme_predictions_is_that_of_one_class():
+    # The prediction is outside of the range that P(Y | features) allows: P = 1 for the second class.
+    balance = np.array([0.25, 0.75])
+    extreme = to_evidence(np.array([[0.1, 0.9]]), balance, 0.1)
+    possible = to_evidence(np.array([[0.25 - 0.025, 0.75 + 0.025]]), balance, 0.1)
+    np.testing.assert_allclose(extreme, possible, rtol=1e-12)

@@ -187,3 +187,13 @@ def test_neighbors_of_three_sources_count_as_far_as_errors_do_not_persist():
     assert (shares[persistence >= 0.3] == 0).all()
     assert (np.diff(shares) <= 0).all()
     assert share_of_neighbors(1.0, 0.9, n_sources=3) == 1  # tested by abstentions, and passed
+
+
+def test_sources_that_agree_less_than_by_chance_show_no_correlation():
+    rng = np.random.default_rng(0)
+    first = rng.integers(0, 2, 500)
+    moments = fs.SequenceMoments.of(np.column_stack([first, 1 - first]).astype(np.int8))
+    balance = np.array([0.5, 0.5])
+    found = transition_by_agreement(moments, balance, np.array([0.8, 0.8]), ~np.eye(2, dtype=bool))
+    assert (found.correlation, found.error, found.pairs) == (0.0, np.inf, 2)
+    np.testing.assert_allclose(found.joint, 0.25)

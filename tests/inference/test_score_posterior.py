@@ -141,3 +141,17 @@ def test_without_tails_the_posterior_is_gaussian():
         strict=True,
     ):
         np.testing.assert_array_equal(one, other)
+
+
+def test_robust_posteriors_do_not_depend_on_the_units_of_a_judge():
+    rng = np.random.default_rng(5)
+    z, loadings, tails = rng.normal(size=(30, 4)), rng.uniform(0.3, 0.9, 4), np.array([0.0, 1.0, 3.0, 6.0])
+    noise = np.broadcast_to(1 - loadings**2, z.shape)
+    units = np.array([1.0, -1.0, 0.5, -3.0])  # a negative unit turns a scale around
+
+    def result(unit):
+        scaled = loadings * unit
+        return robust_posterior(z * unit, scaled, noise * unit**2, scaled / (noise * unit**2), 0.0, tails)
+
+    for found, expected in zip(result(units), result(np.ones(4)), strict=True):
+        np.testing.assert_allclose(found, expected, rtol=1e-12)
