@@ -169,3 +169,14 @@ def test_many_columns_leave_fewer_items(items, monkeypatch):
     votes, values = items
     monkeypatch.setattr(features_module, "_MOST_CELLS", 40)
     assert sample(votes, values, np.arange(300)).votes.n_items == 10
+
+
+def test_a_numbered_table_is_joined_if_the_identifiers_are_its_numbers() -> None:
+    pandas = pytest.importorskip("pandas")
+    table = pandas.DataFrame({"x": [0.0, 1.0, 2.0, 3.0]})
+    shuffled, filtered = [2, 0, 3, 1], [3, 1]
+    assert Features.read(table, 4, shuffled).values[:, 0].tolist() == shuffled
+    assert Features.read(table, 2, filtered).values[:, 0].tolist() == filtered
+    # Other identifiers and repeated ones are matched by position.
+    for ids in (["a", "b", "c", "d"], [10, 11, 12, 13], [0, 0, 1, 1]):
+        assert Features.read(table, 4, ids).values[:, 0].tolist() == [0, 1, 2, 3]

@@ -175,12 +175,19 @@ def _sketch(n_columns: int) -> csr_array:
 
 
 def _in_order(features: Any, ids: list[Any] | None) -> Any:
-    """Return a pandas table in the order of the items, if its index holds their identifiers."""
+    """Return a pandas table in the order of the items, if its index holds their identifiers.
+
+    A table that is numbered from 0 is matched by position, unless the identifiers are such numbers, too: then
+    they are joined, as for gold labels, because the votes are shuffled or filtered rows of a numbered table.
+    """
     index = getattr(features, "index", None)
     if ids is None or not is_frame(features) or index is None or not hasattr(features, "reindex"):
         return features
     keys = index.tolist()
-    if keys == list(ids) or keys == list(range(len(keys))):
+    if keys == list(ids):
+        return features
+    is_numbered = keys == list(range(len(keys)))
+    if is_numbered and not (set(ids) <= set(keys) and len(set(ids)) == len(ids)):
         return features
     if len(set(keys)) < len(keys) or not set(ids) <= set(keys):
         raise VotesError(
