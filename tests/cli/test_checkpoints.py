@@ -14,10 +14,11 @@ import pytest
 
 from flyingsquid.cli import stream as stream_command
 from flyingsquid.cli.console import handling_signals
-from flyingsquid.cli.stream import Position, locked, open_output
+from flyingsquid.cli.stream import Position, open_output
 from flyingsquid.cli.stream_lines import Known, Rules, next_lines, read_block
 from flyingsquid.exceptions import ModelFileError
 from flyingsquid.files import inputs
+from flyingsquid.files.outputs import locked
 from tests.cli.test_stream import LINES, OPTIONS, parsed, run
 from tests.cli.test_stream_resume import Files
 
@@ -150,12 +151,15 @@ def test_a_second_stream_on_the_same_output_is_refused(files):
 
 
 def test_a_second_stream_on_the_same_checkpoint_is_refused(files):
-    with locked(str(files.checkpoint)):
+    with locked(str(files.checkpoint), "In use."):
         result = streamed(files)
         assert result.exit_code == 1
         assert "Another stream uses this checkpoint" in result.stderr
         assert not files.labels.exists()
-        with pytest.raises(ModelFileError), locked(str(files.checkpoint)):
+        with (
+            pytest.raises(ModelFileError),
+            locked(str(files.checkpoint), "Another stream uses this checkpoint."),
+        ):
             pass
     assert streamed(files).exit_code == 0
     assert sorted(path.name for path in files.votes.parent.iterdir()) == [

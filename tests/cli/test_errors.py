@@ -220,3 +220,9 @@ def test_a_similar_command_is_suggested():
     result = CliRunner().invoke(main, ["labels", "votes.csv"])
     assert result.exit_code == 2
     assert "Did you mean label?" in result.output
+
+
+def test_an_empty_path_is_refused_before_the_work(folder):
+    result = CliRunner().invoke(main, ["label", "votes.csv", "-o", ""])
+    assert result.exit_code == 2
+    assert "--output must be the path of a file" in result.output

@@ -16,8 +16,9 @@ import traceback
 import numpy as np
 import pytest
 
+from flyingsquid.cli.console import Console
 from flyingsquid.exceptions import VoteFileError
-from flyingsquid.files import LabelWriter, outputs, write_votes
+from flyingsquid.files import LabelWriter, open_votes, outputs, write_votes
 from flyingsquid.votes import Votes
 from tests.support.vote_files import HAS_PYARROW, write_labels
 
@@ -138,6 +139,62 @@ def test_a_limit_of_the_system_on_the_way(tmp_path, name):
         signal.signal(signal.SIGXFSZ, handler)
     gc.collect()  # so that the complaint comes here
     assert not list(tmp_path.iterdir())
+
+
+@pytest.mark.parametrize("format", ["npy", "wrench"])
+def test_votes_that_do_not_fit_leave_the_files_before(tmp_path, format):
+    path = tmp_path / f"votes.{format}"
+    write_votes(path, Votes(np.array([[0, 1, 1]], np.int8), (0, 1)), format=format)
+    files = [path] if path.is_file() else sorted(path.iterdir())
+    old = [file.read_bytes() for file in files]
+    before, handler = resource.getrlimit(resource.RLIMIT_FSIZE), signal.getsignal(signal.SIGXFSZ)
+    signal.signal(signal.SIGXFSZ, signal.SIG_IGN)
+    resource.setrlimit(resource.RLIMIT_FSIZE, (1 << 12, before[1]))
+    try:
+        with pytest.raises(VoteFileError, match="File too large"):
+            write_votes(path, Votes(np.ones((5000, 3), np.int8), (0, 1, 2)), format=format, overwrite=True)
+    finally:
+        resource.setrlimit(resource.RLIMIT_FSIZE, before)
+        signal.signal(signal.SIGXFSZ, handler)
+    assert [file.read_bytes() for file in files] == old
+    assert files == ([path] if path.is_file() else sorted(path.iterdir()))
+
+
+def test_errors_name_the_file(tmp_path):
+    def write():
+        with outputs.open_atomic(tmp_path / "model.fsq"):
+            raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+
+    with pytest.raises(OSError, match=r"model\.fsq") as caught:
+        write()
+    assert caught.value.filename == str(tmp_path / "model.fsq")
+
+
+def test_files_of_killed_processes_are_removed(tmp_path):
+    """Except those that another process writes, or may have just created."""
+    paths = {name: tmp_path / f".flyingsquid-{name}.tmp" for name in ("killed", "locked", "new")}
+    for name, path in paths.items():
+        path.write_text("part")
+        if name != "new":
+            os.utime(path, (0, 0))
+    with open(paths["locked"], "r+b") as file:
+        assert outputs.try_lock(file)
+        write_labels(tmp_path / "l.csv")
+    assert {path.name for path in tmp_path.iterdir()} == {
+        "l.csv", ".flyingsquid-locked.tmp", ".flyingsquid-new.tmp",
+    }  # fmt: skip
+
+
+def test_closed_standard_streams(tmp_path, monkeypatch):
+    """A service may be started without them."""
+    for name in ("stdin", "stdout", "stderr"):
+        monkeypatch.setattr(sys, name, None)
+    with pytest.raises(VoteFileError, match="standard input: The stream is closed"):
+        open_votes("-")
+    with pytest.raises(VoteFileError, match="standard output: The stream is closed"):
+        write_labels("-")
+    with Console().waiting("reading"):
+        write_labels(tmp_path / "l.csv")
 
 
 @pytest.mark.skipif(not os.path.exists("/dev/full"), reason="no such device here")

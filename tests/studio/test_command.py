@@ -13,6 +13,7 @@ from click.testing import CliRunner
 
 from flyingsquid.cli.main import main
 from flyingsquid.cli.studio import studio
+from flyingsquid.files.outputs import locked
 from tests.studio.support import open_workspace, write_comments
 
 pd = pytest.importorskip("pandas")
@@ -89,3 +90,26 @@ def test_examples_of_the_help_run(tmp_path, monkeypatch, example):
     assert "60 items" in answer.stdout
     url = re.search(r"http://127\.0\.0\.1:\d+/\?token=\S{40,}", answer.stdout)[0]
     assert opened == ([url] if "--open" in example else [])
+
+
+@pytest.mark.extra
+def test_a_project_that_cannot_be_saved_is_refused_at_the_start(tmp_path):
+    pytest.importorskip("uvicorn")
+    data = write_comments(tmp_path / "comments.csv")
+    answer = run(data, "--project", tmp_path / "missing" / "p.json")
+    assert answer.exit_code == 1
+    assert "does not exist" in answer.output
+    answer = run(data, "--project", data)
+    assert answer.exit_code == 2
+    assert "--project" in answer.output
+
+
+@pytest.mark.extra
+def test_a_second_studio_of_a_project_is_refused(tmp_path):
+    """It would overwrite the changes of the first one."""
+    pytest.importorskip("uvicorn")
+    data = write_comments(tmp_path / "comments.csv")
+    with locked(str(tmp_path / "comments.studio.json"), ""):
+        answer = run(data)
+    assert answer.exit_code == 1
+    assert "Another studio uses this project" in answer.output

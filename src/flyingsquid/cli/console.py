@@ -95,7 +95,7 @@ class Console:
     @contextmanager
     def waiting(self, what: str) -> Iterator[None]:
         """Show a spinner on a terminal, for work of unknown length."""
-        if self.quiet or not sys.stderr.isatty():
+        if self.quiet or not _is_terminal():
             yield
             return
         from rich.console import Console as RichConsole
@@ -105,13 +105,19 @@ class Console:
 
     def progress(self, parts: Iterable[T], what: str, total: int, size: Any) -> Iterator[T]:
         """Yield the parts with a progress bar on a terminal; ``size(part)`` is its number of items."""
-        if self.quiet or total < _LONG_WORK or not sys.stderr.isatty():
+        if self.quiet or total < _LONG_WORK or not _is_terminal():
             yield from parts
             return
         with progress_bar(what, total) as advance:
             for part in parts:
                 yield part
                 advance(size(part))
+
+
+def _is_terminal() -> bool:
+    """Return whether messages are shown on a terminal; a process may be started without standard error."""
+    stream: Any = sys.stderr
+    return stream is not None and bool(stream.isatty())
 
 
 def describe(problem: FlyingSquidError | Note, command: click.Command | None) -> str:

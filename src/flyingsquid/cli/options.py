@@ -140,6 +140,8 @@ def check_outputs(
     for option, path in outputs.items():
         if path is None or path == "-":
             continue
+        if not path:
+            raise click.UsageError(f"{option} must be the path of a file; got ''.")
         target = _identify(path)
         if target in written:
             raise click.UsageError(f"{option} and {written[target]} must be different files; got {path}.")

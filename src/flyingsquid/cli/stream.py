@@ -3,9 +3,8 @@
 from __future__ import annotations
 
 import os
-import sys
 from collections.abc import Callable, Iterator
-from contextlib import AbstractContextManager, ExitStack, contextmanager, suppress
+from contextlib import AbstractContextManager, ExitStack
 from dataclasses import asdict, dataclass, field, fields
 from types import FrameType
 from typing import Any, BinaryIO, TypeVar
@@ -27,8 +26,8 @@ from flyingsquid.cli.stream_lines import (
     write_block,
 )
 from flyingsquid.exceptions import FlyingSquidError, ModelFileError, OptionError, VoteFileError
-from flyingsquid.files.inputs import located
-from flyingsquid.files.outputs import try_lock
+from flyingsquid.files.inputs import located, standard_stream
+from flyingsquid.files.outputs import locked, try_lock
 from flyingsquid.files.state import (
     LABELS,
     OBJECT,
@@ -158,7 +157,7 @@ def stream(
     with ExitStack() as stack:
         stack.enter_context(signals.handle())
         if checkpoint is not None:
-            stack.enter_context(locked(checkpoint))
+            stack.enter_context(locked(checkpoint, "Another stream uses this checkpoint."))
         is_resumed = checkpoint is not None and os.path.exists(checkpoint)
         if continued and not is_resumed:
             raise ModelFileError("--continued requires a checkpoint; there is no such file.", path=checkpoint)
@@ -186,11 +185,12 @@ def stream(
             every or _LINES_PER_CHECKPOINT,
         )
         try:
-            source = sys.stdin.buffer if votes == "-" else stack.enter_context(open(votes, "rb"))
+            source = standard_stream("stdin") if votes == "-" else stack.enter_context(open(votes, "rb"))
             if is_resumed and not continued:
                 signals.wait_for(lambda: skip_input(source, run.position))
-            target: BinaryIO = sys.stdout.buffer
-            if output is not None:
+            if output is None:
+                target = standard_stream("stdout")
+            else:
                 opened = open_output(output, run.position, resumed=is_resumed, overwrite=force)
                 target = stack.enter_context(opened)
             end = run.run(source, target, signals)
@@ -563,28 +563,3 @@ def _not_the_output(path: str, how: str, position: Position) -> VoteFileError:
         "not the output of this stream. Remove the checkpoint to start over.",
         path=path,
     )
-
-
-@contextmanager
-def locked(path: str) -> Iterator[None]:
-    """Hold the lock of a checkpoint: a file next to it, which is removed at the end."""
-    # The checkpoint itself is replaced again and again, so it cannot hold a lock.
-    lock = f"{path}.lock"
-    with ExitStack() as stack:
-        with located(lock):
-            file = stack.enter_context(open(lock, "ab"))
-            # If the stream that held the lock has just removed the file, this lock is not the current one.
-            if not try_lock(file) or not _is_at(file, lock):
-                raise ModelFileError("Another stream uses this checkpoint.", path=path)
-        try:
-            yield
-        finally:
-            with suppress(OSError):  # Windows does not remove an open file
-                os.unlink(lock)
-
-
-def _is_at(file: BinaryIO, path: str) -> bool:
-    try:
-        return os.path.samestat(os.fstat(file.fileno()), os.stat(path))
-    except FileNotFoundError:
-        return False

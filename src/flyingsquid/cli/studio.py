@@ -12,8 +12,9 @@ from typing import Any
 import click
 
 from flyingsquid._values import format_count
-from flyingsquid.cli.options import FILE, read_list
+from flyingsquid.cli.options import FILE, check_outputs, read_list
 from flyingsquid.exceptions import OptionError
+from flyingsquid.files.outputs import locked
 
 
 # fmt: off
@@ -64,6 +65,10 @@ def studio(data: str, port: int | None, **options: Any) -> None:
         raise OptionError("--features must be an array of numbers in a .npy file.") from error
     items = read_items(data, text=options["text"], id=options["id_column"], features=loaded)
     path = Path(options["project"] or Path(data).with_suffix(".studio.json"))
+    check_outputs([data], {"--project": str(path)}, overwrite=True)
+    # Two studios would overwrite each other's changes.
+    lock = locked(os.path.realpath(path), "Another studio uses this project.")
+    click.get_current_context().with_resource(lock)
     project = Project.open(path, len(items), items.name)
     if not project.actions and options["classes"]:
         project.act({"type": "set_classes", "classes": options["classes"]}, save=False)

@@ -21,7 +21,7 @@ from collections import Counter
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, BinaryIO, TypeAlias
+from typing import Any, BinaryIO, Literal, TypeAlias
 
 from flyingsquid._values import format_value, option_error
 from flyingsquid.exceptions import Hint, OptionError, VoteFileError, VotesError
@@ -98,10 +98,20 @@ class Input:
         return open(self.path, "rb")
 
 
+def standard_stream(name: Literal["stdin", "stdout"]) -> BinaryIO:
+    """Return standard input or output for bytes; raise VoteFileError if it is closed."""
+    stream: Any = getattr(sys, name)
+    if stream is None:
+        shown = "standard input" if name == "stdin" else "standard output"
+        raise VoteFileError("The stream is closed; pass the path of a file.", path=shown)
+    found: BinaryIO = stream.buffer
+    return found
+
+
 def open_input(path: StrPath) -> Input:
     """Find the file at ``path``; ``-`` is standard input, which is copied to a temporary file."""
     if os.fspath(path) == "-":
-        return _copied(sys.stdin.buffer, "standard input")
+        return _copied(standard_stream("stdin"), "standard input")
     shown = os.fspath(path)
     if not isinstance(shown, str):
         raise option_error("path", "a str or os.PathLike of str", path)

@@ -12,8 +12,8 @@ import os
 import secrets
 import shutil
 import stat
-import sys
 import tempfile
+import time
 from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
 from pathlib import Path
@@ -23,7 +23,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from flyingsquid._values import option_error
-from flyingsquid.exceptions import Hint, VoteFileError
+from flyingsquid.exceptions import Hint, ModelFileError, VoteFileError
 from flyingsquid.files.columns import list_of_values
 from flyingsquid.files.inputs import (
     BLOCK,
@@ -33,6 +33,7 @@ from flyingsquid.files.inputs import (
     format_of_name,
     located,
     need_pyarrow,
+    standard_stream,
 )
 from flyingsquid.kernels import n_threads
 from flyingsquid.votes.codes import REASONS, Label
@@ -45,6 +46,9 @@ except ImportError:  # Windows
 BINARY = ("npy", "npz", "parquet", "arrow")
 # Beyond the end of any file, because Windows does not allow reading a locked byte.
 _LOCKED_BYTE = 1 << 40
+_TEMPORARY = ".flyingsquid-"
+# Much longer than it takes to lock a file that was created.
+_NEW_SECONDS = 10.0
 
 
 @contextlib.contextmanager
@@ -52,27 +56,48 @@ def open_atomic(target: Path, *, overwrite: bool = True) -> Iterator[BinaryIO]:
     """Open a file that replaces ``target`` if the block succeeds, and is removed otherwise.
 
     It is written under another name in the same directory, synced to disk and renamed, so that a crash at any
-    moment leaves either the old or the complete new file. Without ``overwrite`` an existing file is an error
-    (FileExistsError), at the start and again at the end.
+    moment leaves either the old or the complete new file. Files that killed processes left in the directory
+    are removed. Without ``overwrite`` an existing file is an error (FileExistsError), at the start and again
+    at the end. An OSError has the name of ``target``.
     """
     if not target.parent.is_dir():
         raise FileNotFoundError(errno.ENOENT, os.strerror(errno.ENOENT), str(target.parent))
     _check_free(target, overwrite)
-    temporary = target.with_name(f".flyingsquid-{secrets.token_hex(8)}.tmp")
+    _remove_abandoned(target.parent)
+    temporary = target.with_name(f"{_TEMPORARY}{secrets.token_hex(8)}.tmp")
     try:  # around the creation: an interrupt may come before open() returns
         with open(temporary, "xb") as file:
+            try_lock(file)  # until it is closed: others do not remove it
             yield file
             file.flush()
             os.fsync(file.fileno())
-        _check_free(target, overwrite)
-        if target.exists():
-            temporary.chmod(stat.S_IMODE(target.stat().st_mode))
-        os.replace(temporary, target)
-    except BaseException:  # also for an interrupt
+            _check_free(target, overwrite)
+            if target.exists():
+                temporary.chmod(stat.S_IMODE(target.stat().st_mode))
+            if os.name != "nt":  # before the lock is released
+                os.replace(temporary, target)
+        if os.name == "nt":  # Windows does not rename an open file
+            os.replace(temporary, target)
+    except BaseException as error:  # also for an interrupt
         with contextlib.suppress(OSError):
             temporary.unlink()
+        if isinstance(error, OSError) and error.filename in (None, str(temporary)):
+            error.filename = str(target)
         raise
     _sync_directory(target.parent)
+
+
+def _remove_abandoned(directory: Path) -> None:
+    """Remove the temporary files of processes that were killed: those that nobody has locked."""
+    for path in directory.glob(f"{_TEMPORARY}*.tmp"):
+        with contextlib.suppress(OSError):
+            # A file may be new and not locked yet, so it is left alone for a while.
+            if time.time() - path.stat().st_mtime < _NEW_SECONDS:
+                continue
+            with open(path, "r+b") as file:
+                is_abandoned = try_lock(file)
+            if is_abandoned:
+                path.unlink()
 
 
 def _check_free(target: Path, overwrite: bool) -> None:
@@ -104,6 +129,33 @@ def try_lock(file: BinaryIO) -> bool:
     except OSError:
         return False
     return True
+
+
+@contextlib.contextmanager
+def locked(path: str, message: str) -> Iterator[None]:
+    """Hold the lock of a file that is replaced again and again; raise ``message`` if another process does.
+
+    The lock is a file next to it, which is removed at the end.
+    """
+    lock = f"{path}.lock"
+    with contextlib.ExitStack() as stack:
+        with located(lock):
+            file = stack.enter_context(open(lock, "ab"))
+            # If the process that held the lock has just removed the file, this lock is not the current one.
+            if not try_lock(file) or not _is_at(file, lock):
+                raise ModelFileError(message, path=path)
+        try:
+            yield
+        finally:
+            with contextlib.suppress(OSError):  # Windows does not remove an open file
+                os.unlink(lock)
+
+
+def _is_at(file: BinaryIO, path: str) -> bool:
+    try:
+        return os.path.samestat(os.fstat(file.fileno()), os.stat(path))
+    except FileNotFoundError:
+        return False
 
 
 @contextlib.contextmanager
@@ -171,12 +223,13 @@ class _Unseekable:
 
 @contextlib.contextmanager
 def _copy_at_end(shown: str) -> Iterator[BinaryIO]:
+    standard = standard_stream("stdout") if shown == "-" else None
     with tempfile.SpooledTemporaryFile(1 << 24, prefix="flyingsquid-") as file:
         yield file  # type: ignore[misc]  # a binary file in all but name
         file.seek(0)
-        if shown == "-":
-            shutil.copyfileobj(file, sys.stdout.buffer, BLOCK)
-            sys.stdout.buffer.flush()
+        if standard is not None:
+            shutil.copyfileobj(file, standard, BLOCK)
+            standard.flush()
             return
         with open(shown, "wb") as target:
             shutil.copyfileobj(file, target, BLOCK)

@@ -309,10 +309,13 @@ def _write_directory(path: StrPath, chunks: Iterator[VoteChunk], *, overwrite: b
     os.makedirs(directory, exist_ok=True)
     first = next(chunks)
     names = {str(k): label_text(label) for k, label in enumerate(first.votes.classes)}
-    with output(os.path.join(directory, "train.json"), overwrite=overwrite) as file:
-        with output(os.path.join(directory, "label.json"), overwrite=overwrite) as labels:
-            text_file(labels).write(json.dumps(names) + "\n")
+    with (
+        output(os.path.join(directory, "train.json"), overwrite=overwrite) as file,
+        output(os.path.join(directory, "label.json"), overwrite=overwrite) as labels,
+    ):
+        text_file(labels).write(json.dumps(names) + "\n")
         _write_wrench(file, chain([first], chunks))
+        file.flush()  # so that a full disk leaves both files unchanged
 
 
 def _write_arrays(file: BinaryIO, chunks: Iterable[VoteChunk], layout: _Layout) -> None:
@@ -326,7 +329,9 @@ def _write_arrays(file: BinaryIO, chunks: Iterable[VoteChunk], layout: _Layout) 
     if layout.format == "npy":
         if sparse:
             raise VoteFileError("Sparse votes cannot be written as npy; write npz.")
-        np.lib.format.write_array(file, np.maximum(codes, -1), allow_pickle=False)
+        array = np.ascontiguousarray(np.maximum(codes, -1))
+        np.lib.format.write_array_header_1_0(file, np.lib.format.header_data_from_array_1_0(array))
+        file.write(array.data)  # not by numpy, whose error for a full disk does not state the reason
         return
     arrays: dict[str, Any] = {MARK: np.array("votes 1")}
     if sparse:

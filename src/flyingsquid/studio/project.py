@@ -8,6 +8,7 @@ leaves either the file before or after an action.
 from __future__ import annotations
 
 import json
+import os
 from collections.abc import Callable
 from dataclasses import dataclass, field, replace
 from pathlib import Path
@@ -320,5 +321,5 @@ class Project:
     def save(self) -> None:
         """Replace the project file."""
         if self.path is not None:
-            with located(str(self.path)), open_atomic(self.path) as file:
+            with located(str(self.path)), open_atomic(Path(os.path.realpath(self.path))) as file:
                 file.write(self.to_json().encode())
