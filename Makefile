@@ -33,8 +33,6 @@ demo: $(VENV)/.core ## Label real data with seven rules and no gold labels
 # One worker per core: with threads of their own, BLAS and OpenMP would take more than twice the time.
 test test-quick coverage: export OPENBLAS_NUM_THREADS := 1
 test test-quick coverage: export OMP_NUM_THREADS := 1
-# Without its files of bytecode, pytest compiles all tests again, in every worker.
-test test-quick coverage: unexport PYTHONDONTWRITEBYTECODE
 
 test-quick: venv ## Run the fast tests of every package, in about a minute on two cores
 	$(BIN)/python -m pytest -n logical --dist worksteal -m 'not slow and not system' --hypothesis-profile=quick \

@@ -90,7 +90,9 @@ def test_a_transposed_matrix_is_found():
     assert find_misreadings(votes, (0, 1)) == []
 
 
-@pytest.mark.parametrize("undecided", ["?", "-", "Unknown", "unsure"])
+@pytest.mark.parametrize(
+    "undecided", ["?", "-", "Unknown", "unsure", "Refused", "I’m sorry, but I cannot help."]
+)
 def test_a_string_that_usually_means_no_vote_is_reported(undecided):
     votes = [["spam", "ham", undecided], ["ham", undecided, "ham"]]
     with pytest.warns(VotesWarning, match="abstain"):

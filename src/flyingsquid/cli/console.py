@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import shlex
 import signal
 import sys
 import threading
@@ -147,7 +148,7 @@ def _flag(parameter: str, value: Any, command: click.Command | None) -> str:
         return option.secondary_opts[-1] if value is False and option.secondary_opts else flag
     if value is None:
         return flag
-    return f"{flag} {','.join(map(str, value)) if isinstance(value, list) else value}"
+    return f"{flag} {shlex.quote(','.join(map(str, value)) if isinstance(value, list) else str(value))}"
 
 
 def describe_votes(file: VoteFile) -> dict[str, Any]:

@@ -16,6 +16,7 @@ from typing import Any, Literal, TypeAlias, get_args
 
 from flyingsquid._values import can_be_iterated, option_error
 from flyingsquid.exceptions import OptionError
+from flyingsquid.votes import conventions
 from flyingsquid.votes.codes import ABSTAIN, Label
 from flyingsquid.votes.encode import as_float
 from flyingsquid.votes.scores import Bins, Threshold, read_scores
@@ -292,15 +293,7 @@ def number(answer: Any, *, pick: Pick = "only") -> float:
 
 # ---------------------------------------------------------------------- refusals
 
-REFUSAL_PATTERNS = (
-    r"\bsorry,? (?:but )?i(?:'m| am)? (?:can't|cannot|can not|won't|will not|unable|not able|must decline)",
-    r"\bi (?:can't|cannot|can not|won't|will not) (?:assist|help|comply|provide|answer|respond|judge|rate"
-    r"|assess|evaluate|classify|label|discuss|engage|fulfill|continue|do th|participate|make (?:a|th))",
-    r"\bi(?:'m| am) (?:unable|not able|not allowed|not permitted|not comfortable) ",
-    r"\bi (?:must |have to |respectfully )*(?:decline|refuse)\b",
-    r"\bas an ai(?: language)?(?: model| assistant)?,? i\b",
-    r"\bagainst my (?:guidelines|policy|policies|programming)\b",
-)
+REFUSAL_PATTERNS = conventions.REFUSAL_PATTERNS
 """Regular expressions that match the beginning of refusals, in lower case with straight apostrophes.
 
 All of them are about "I": "it violates the content policy" is a verdict and not a refusal.

@@ -212,7 +212,18 @@ def is_missing_text(text: str) -> bool:
 
 # Answers that usually mean "no vote" next to other strings. Unlike MISSING_TEXTS they may also be classes, so
 # they are read as such, with a warning.
-_UNDECIDED_TEXTS = frozenset({"unknown", "unsure", "undecided", "skip", "skipped"})
+_UNDECIDED_TEXTS = frozenset({"unknown", "unsure", "undecided", "skip", "skipped", "refused", "refusal"})
+# How language models refuse to answer, in lower case with straight apostrophes. All of them are about "I".
+REFUSAL_PATTERNS = (
+    r"\bsorry,? (?:but )?i(?:'m| am)? (?:can't|cannot|can not|won't|will not|unable|not able|must decline)",
+    r"\bi (?:can't|cannot|can not|won't|will not) (?:assist|help|comply|provide|answer|respond|judge|rate"
+    r"|assess|evaluate|classify|label|discuss|engage|fulfill|continue|do th|participate|make (?:a|th))",
+    r"\bi(?:'m| am) (?:unable|not able|not allowed|not permitted|not comfortable) ",
+    r"\bi (?:must |have to |respectfully )*(?:decline|refuse)\b",
+    r"\bas an ai(?: language)?(?: model| assistant)?,? i\b",
+    r"\bagainst my (?:guidelines|policy|policies|programming)\b",
+)
+_REFUSAL = re.compile("|".join(REFUSAL_PATTERNS))
 _SYMBOLS = re.compile(r"[ -/:-@\[-`{-~]+")  # ASCII without letters and digits
 
 
@@ -221,12 +232,16 @@ def find_undecided_label(labels: Sequence[Any]) -> str | None:
 
     >>> find_undecided_label(["?", "ham", "spam"]), find_undecided_label(["+", "-"])
     ('?', None)
+    >>> find_undecided_label(["ham", "spam", "I'm sorry, I can't judge this."])
+    "I'm sorry, I can't judge this."
     """
     texts = [*map(str, labels)]
     symbols = [*filter(_SYMBOLS.fullmatch, texts)]
     for text in texts:
         # Several symbols are classes, such as + and -.
-        if text.lower() in _UNDECIDED_TEXTS or (len(symbols) == 1 and text in symbols):
+        is_only_symbol = len(symbols) == 1 and text in symbols
+        refuses = _REFUSAL.search(text[:200].lower().replace("’", "'"))
+        if text.lower() in _UNDECIDED_TEXTS or is_only_symbol or refuses:
             return text
     return None
 
