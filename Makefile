@@ -35,11 +35,11 @@ test test-quick coverage: export OPENBLAS_NUM_THREADS := 1
 test test-quick coverage: export OMP_NUM_THREADS := 1
 
 test-quick: venv ## Run the fast tests of every package, in about a minute on two cores
-	$(BIN)/python -m pytest -n logical --dist worksteal -m 'not slow and not system' --hypothesis-profile=quick \
+	$(BIN)/python -m pytest -n logical --timeout=600 --dist worksteal -m 'not slow and not system' --hypothesis-profile=quick \
 		--ignore=tests/distributed --ignore=tests/benchmarks
 
 test: venv ## Run the whole test suite, one worker per core
-	$(BIN)/python -m pytest -n logical --dist loadfile
+	$(BIN)/python -m pytest -n logical --timeout=600 --dist loadfile
 
 test-core: $(VENV)/.core ## Run the tests that need no extra
 	$(BIN)/python -m pip install $(PIP_FLAGS) 'pytest>=8.0' 'hypothesis>=6.100'
@@ -55,7 +55,7 @@ test-lowest: $(LOWEST)/.done ## Run the tests with the oldest packages allowed
 	$(LOWEST)/bin/python -m pytest -m 'not slow'
 
 coverage: venv ## Run the tests and show lines and branches that no test reaches
-	$(BIN)/python -m pytest -n logical --dist loadfile --cov --cov-report=term
+	$(BIN)/python -m pytest -n logical --timeout=600 --dist loadfile --cov --cov-report=term
 	$(BIN)/python -m tests.reach
 
 mutants: venv ## Change 300 places of the mathematics, one at a time, and check that a test fails

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import csv
 import random
+import subprocess
+import sys
 from contextlib import contextmanager
 from pathlib import Path
 
@@ -65,3 +67,14 @@ def spam_features(n: int = 400) -> np.ndarray:
     rng = np.random.default_rng(0)
     spam = np.arange(n) % 5 < 2
     return np.column_stack([spam, ~spam]) + 0.1 * rng.random((n, 2))
+
+
+@contextmanager
+def run_python(*arguments: str, **options):
+    """Start Python in another process, which is killed at the end if it still runs."""
+    command = [sys.executable, *arguments]
+    with subprocess.Popen(command, stdout=subprocess.PIPE, text=True, **options) as process:
+        try:
+            yield process
+        finally:
+            process.kill()

@@ -6,15 +6,13 @@ import json
 import os
 import random
 import signal
-import subprocess
-import sys
 import time
 
 import pytest
 
 from flyingsquid.exceptions import OptionError, VoteFileError
 from flyingsquid.studio.project import Project
-from tests.studio.support import RULES
+from tests.studio.support import RULES, run_python
 
 CLASSES = {"type": "set_classes", "classes": ["ham", "spam"]}
 
@@ -118,8 +116,7 @@ def test_killed_at_any_moment_the_project_has_every_acknowledged_action(tmp_path
     path = tmp_path / "a.studio.json"
     rng = random.Random(0)
     for _ in range(6):
-        command = [sys.executable, "-c", WRITER, str(path)]
-        with subprocess.Popen(command, stdout=subprocess.PIPE, text=True) as process:
+        with run_python("-c", WRITER, str(path)) as process:
             first = process.stdout.readline()
             time.sleep(rng.random() * 0.5)
             process.send_signal(signal.SIGKILL)

@@ -8,7 +8,6 @@ import os
 import re
 import signal
 import subprocess
-import sys
 import threading
 
 import pytest
@@ -18,7 +17,7 @@ psutil = pytest.importorskip("psutil")
 pytest.importorskip("starlette")
 
 from flyingsquid.studio.server import LARGEST_REQUEST, Broadcast, create_app  # noqa: E402
-from tests.studio.support import open_workspace, write_comments  # noqa: E402
+from tests.studio.support import open_workspace, run_python, write_comments  # noqa: E402
 
 pytestmark = pytest.mark.extra
 PORT, TOKEN = 8123, "the token of this test"
@@ -251,9 +250,8 @@ def test_events_bring_every_revision(workspace):
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
 def test_command_serves_until_interrupted(tmp_path, number):
     data = write_comments(tmp_path / "comments.csv", 100)
-    command = [sys.executable, "-u", "-m", "flyingsquid", "studio", str(data), "--classes", "ham,spam"]
-    pipe = subprocess.PIPE
-    with subprocess.Popen(command, stdout=pipe, stderr=pipe, text=True, cwd=tmp_path) as process:
+    command = ["-u", "-m", "flyingsquid", "studio", str(data), "--classes", "ham,spam"]
+    with run_python(*command, stderr=subprocess.PIPE, cwd=tmp_path) as process:
         lines = [process.stdout.readline() for _ in range(3)]
         url = re.search(r"http://127\.0\.0\.1:\d+/\?token=\S+", "".join(lines))[0]
         with httpx.Client(follow_redirects=True) as client:
@@ -261,28 +259,30 @@ def test_command_serves_until_interrupted(tmp_path, number):
             base = url.partition("?")[0]
             state = client.get(f"{base}api/state").json()
             assert state["classes"] == ["ham", "spam"]
-            assert os.listdir(tmp_path) == ["comments.csv"]  # nothing is written before the first change
+            # Nothing but the lock is written before the first change.
+            assert sorted(os.listdir(tmp_path)) == ["comments.csv", "comments.studio.json.lock"]
             rule = {"kind": "keywords", "words": ["song"], "label": 0}
             client.post(f"{base}api/actions", json={"type": "add_source", "source": rule}).raise_for_status()
-            assert sorted(os.listdir(tmp_path)) == ["comments.csv", "comments.studio.json"]
+            assert "comments.studio.json" in os.listdir(tmp_path)
             with client.stream("GET", f"{base}api/events") as events:  # an open page does not delay the end
                 next(events.iter_lines())
                 process.send_signal(number)
                 output, errors = process.communicate(timeout=60)
     assert (process.returncode, errors) == (0, "")
     assert "Stopped." in output
+    assert sorted(os.listdir(tmp_path)) == ["comments.csv", "comments.studio.json"]
 
 
 @pytest.mark.system
 def test_a_killed_server_loses_nothing_and_leaves_no_process(tmp_path):
     data = write_comments(tmp_path / "comments.csv", 100)
-    command = [sys.executable, "-u", "-m", "flyingsquid", "studio", str(data), "--classes", "ham,spam"]
+    command = ["-u", "-m", "flyingsquid", "studio", str(data), "--classes", "ham,spam"]
     states = []
     for rule in (
         {"kind": "keywords", "words": ["song"], "label": 0},
         {"kind": "regex", "pattern": "free", "label": 1},
     ):
-        with subprocess.Popen(command, stdout=subprocess.PIPE, text=True, cwd=tmp_path) as process:
+        with run_python(*command, cwd=tmp_path) as process:
             lines = [process.stdout.readline() for _ in range(3)]
             url = re.search(r"http://127\.0\.0\.1:\d+/\?token=\S+", "".join(lines))[0]
             base = url.partition("?")[0]

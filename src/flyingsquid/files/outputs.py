@@ -58,7 +58,7 @@ def open_atomic(target: Path, *, overwrite: bool = True) -> Iterator[BinaryIO]:
     It is written under another name in the same directory, synced to disk and renamed, so that a crash at any
     moment leaves either the old or the complete new file. Files that killed processes left in the directory
     are removed. Without ``overwrite`` an existing file is an error (FileExistsError), at the start and again
-    at the end. An OSError has the name of ``target``.
+    at the end. An OSError of the system has the name of ``target``.
     """
     if not target.parent.is_dir():
         raise FileNotFoundError(errno.ENOENT, os.strerror(errno.ENOENT), str(target.parent))
@@ -81,7 +81,8 @@ def open_atomic(target: Path, *, overwrite: bool = True) -> Iterator[BinaryIO]:
     except BaseException as error:  # also for an interrupt
         with contextlib.suppress(OSError):
             temporary.unlink()
-        if isinstance(error, OSError) and error.filename in (None, str(temporary)):
+        # An error without a number, as from pyarrow, loses its message if it has a file name.
+        if isinstance(error, OSError) and error.errno and error.filename in (None, str(temporary)):
             error.filename = str(target)
         raise
     _sync_directory(target.parent)
