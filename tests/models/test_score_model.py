@@ -228,6 +228,31 @@ def test_unusual_judges_are_reported(change, match):
     assert np.corrcoef(model.predict(changed), truth)[0, 1] > 0.9
 
 
+@pytest.mark.parametrize("code", [-1, 0, 99])
+def test_codes_for_missing_scores_are_reported(code):
+    _, scores = sample(n=1000, noise=np.array([0.5, 0.6, 0.8]))
+    scores = np.clip(scores.round(), 1, 10)
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        fs.ScoreModel().fit(scores)
+    scores[::25, 1] = code
+    for fit in (fs.ScoreModel().fit, fs.ScoreModel().partial_fit):
+        with pytest.warns(SourceWarning) as caught:  # 99 also hides what b has in common with the others
+            fit(scores)
+        assert f"score {code} of" in str(caught[0].message)
+
+
+def test_the_lowest_scores_of_a_scale_are_scores():
+    truth, rng = np.random.default_rng(1).normal(5, 2.5, 1000), np.random.default_rng(2)
+    scores = np.clip((truth[:, None] + rng.normal(0, 1.5, (1000, 4))).round(), 0, 10)
+    assert (scores == 0).sum() > 100
+    fs.ScoreModel().fit(scores)
+    useless = np.column_stack([scores, rng.integers(0, 11, 1000)])  # not a code of a judge who guesses
+    with pytest.warns(SourceWarning) as caught:
+        fs.ScoreModel().fit(useless)
+    assert not any("no score" in str(warning.message) for warning in caught)
+
+
 def test_judges_without_common_items_are_left_out():
     _, scores = sample(n=400)
     scores[:200, 3] = np.nan

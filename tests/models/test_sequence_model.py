@@ -223,6 +223,24 @@ def test_sequences_are_independent_of_each_other():
     )
 
 
+def test_an_index_of_clips_and_frames_tells_where_sequences_begin():
+    pd = pytest.importorskip("pandas")
+    codes, lengths = VIDEO.votes.codes, [1, 2_000, 3_000, 999]
+    clips = np.repeat(["d", "b", "c", "a"], lengths)
+    frames = np.concatenate([np.arange(n) for n in lengths])
+    names = [f"rule{j}" for j in range(codes.shape[1])]
+    table = pd.DataFrame(codes, pd.MultiIndex.from_arrays([clips, frames]), names)
+    model = fs.SequenceLabelModel().fit(table)
+    expected = fs.SequenceLabelModel().fit(codes, lengths)
+    np.testing.assert_array_equal(model.predict(table), expected.predict(codes, lengths))
+    counted = fs.SequenceMoments.of(table)
+    assert counted.n_pairs == fs.SequenceMoments.of(codes, lengths).n_pairs < len(codes) - 1
+    assert fs.SequenceLabelModel().partial_fit(table).moments_.n_pairs == counted.n_pairs
+    assert fs.SequenceMoments.of(table, [len(codes)]).n_pairs == len(codes) - 1  # as declared
+    with pytest.raises(VotesError, match="rows of a sequence must be adjacent; those of 'a'"):
+        fs.SequenceLabelModel().fit(table.sort_index(level=1))
+
+
 @pytest.mark.parametrize("method", ["auto", "triplet"])
 def test_a_row_without_votes_learns_from_its_neighbors(method):
     model = fs.SequenceLabelModel(method=method).fit(VIDEO.votes, VIDEO.lengths)

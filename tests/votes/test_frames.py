@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 import flyingsquid as fs
-from flyingsquid.exceptions import VotesError
+from flyingsquid.exceptions import VotesError, VotesWarning
 
 pytestmark = pytest.mark.extra
 pd = pytest.importorskip("pandas")
@@ -181,8 +181,10 @@ def test_a_column_that_agrees_with_nobody_is_not_a_source():
     model = fs.MajorityVote().fit(frame[["a", "b"]])
     assert model.predict(frame).shape == (40,)  # left out, as other columns are
     # These may be votes: a default class, rules for classes of their own, and a few items.
-    for own in (["other"] * 40, ["x", "y", None, None] * 10):
-        assert fs.Votes.from_frame(frame.assign(split=own)).n_sources == 3
+    assert fs.Votes.from_frame(frame.assign(split=["x", "y", None, None] * 10)).n_sources == 3
+    with pytest.warns(VotesWarning, match="votes 'other' on every item"):
+        assert fs.Votes.from_frame(frame.assign(split="other")).n_sources == 3
+    assert fs.Votes.from_frame(frame.assign(split="ham")).n_sources == 3
     assert fs.Votes.from_frame(frame[:8]).n_sources == 3
 
 

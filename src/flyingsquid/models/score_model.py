@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 from scipy.special import ndtr, ndtri
 
 from flyingsquid._table import Table, Tabular
-from flyingsquid._values import format_count, format_value, is_number, is_one_of
+from flyingsquid._values import format_count, format_list, format_value, is_number, is_one_of
 from flyingsquid._warnings import warn_about_sources
 from flyingsquid.estimation.scores import ScoreParameters, TruthScale, fit_scores
 from flyingsquid.estimation.shares import NORMAL_95
@@ -38,7 +38,7 @@ from flyingsquid.moments.scores import KIND as SUMS
 from flyingsquid.moments.scores import ScoreMoments, mean_over_repeats
 from flyingsquid.votes.decisions import Output, to_output
 from flyingsquid.votes.encode import as_column
-from flyingsquid.votes.scores import Scores, read_score_table
+from flyingsquid.votes.scores import Scores, find_missing_scores, read_score_table
 
 Array: TypeAlias = NDArray[np.float64]
 _AUTO = one_of("auto")
@@ -282,7 +282,8 @@ class ScoreModel(Estimator):
         Parameters
         ----------
         scores : array of shape (n, m) or (n, m, r), table, mapping or path
-            One row per item and one column per judge, NaN for missing scores; repeated scores of one judge
+            One row per item and one column per judge, NaN for missing scores (a number such as -1 is a score,
+            with a warning if the other judges contradict it); repeated scores of one judge
             are a third dimension. A table of pandas, polars or pyarrow, a mapping of columns or a file has
             one column per judge and possibly one of item identifiers, or it is in long form with columns such
             as ``item``, ``judge``, ``score`` and optionally ``repeat``.
@@ -297,6 +298,7 @@ class ScoreModel(Estimator):
         """
         share = self._read_shrinkage()
         read = _read(scores, names)
+        _warn_about_codes(read)
         return self._keep(read.names, ScoreMoments.of(read.values), share)
 
     def partial_fit(self, scores: Any, y: object = None) -> Self:
@@ -318,6 +320,7 @@ class ScoreModel(Estimator):
                 names, before = pending
                 read = _read(scores, None, names).matched_to(names, before.n_sources)
                 moments = before + ScoreMoments.of(read.values)
+            _warn_about_codes(read)
             self._pending = names, moments
             return self._keep(names, moments, share)
 
@@ -644,6 +647,19 @@ def _read(scores: Any, names: Iterable[str] | None, fitted: Sequence[str] | None
     if isinstance(scores, (str, os.PathLike)):
         return read_score_file(scores, fitted=fitted)
     return read_score_table(scores, names, fitted)
+
+
+def _warn_about_codes(read: Scores) -> None:
+    """Issue a warning if a number such as -1 probably means no score."""
+    found = find_missing_scores(read.values)
+    if found is None:
+        return
+    code, names = f"{found[0]:g}", [read.source_names[j] for j in found[1]]
+    warn_about_sources(
+        f"The score {code} of {format_list(names)} is unrelated to the scores of other judges on these "
+        "items, so it probably means no score. Use NaN, or leave the cell empty.",
+        stacklevel=3,
+    )
 
 
 def _read_candidates(scores: Any) -> NDArray[Any]:

@@ -167,7 +167,8 @@ class SequenceLabelModel(FitAttributes["FittedSequences", SequenceMoments]):
         votes : Votes, array-like or dataframe of shape (T, m)
             The rows of all sequences, one sequence after the other. Keep rows without votes.
         lengths : list of integers that add up to T, optional
-            Rows of each sequence; None is one sequence.
+            Rows of each sequence. None is one sequence, or one for each clip of a pandas table with the index
+            (clip, frame).
         gold : gold labels of some rows, as in :meth:`LabelModel.fit`, optional
             They correct the evidence of the votes on a row. The transition is estimated from the votes only.
         """
@@ -175,7 +176,7 @@ class SequenceLabelModel(FitAttributes["FittedSequences", SequenceMoments]):
             solver = self._validate()
             read = _read_rows(votes)
             require_few_classes(read.n_classes)
-            sequences = read_lengths(lengths, read.n_items)
+            sequences = read_lengths(lengths, read.n_items, votes)
             counted = CountedRows.of(read.codes, read.n_classes, None)
             rows = Moments._count(read, None, None, counted)
             known = None if gold is None else join_gold(gold, votes, read, 1)
@@ -214,7 +215,7 @@ class SequenceLabelModel(FitAttributes["FittedSequences", SequenceMoments]):
             known = None if before is None else before.rows.classes
             chunk = as_votes(votes, known, check=before is None)
             require_few_classes(chunk.n_classes)
-            total = SequenceMoments.of(chunk, lengths)
+            total = SequenceMoments.of(chunk, read_lengths(lengths, chunk.n_items, votes))
             total = total if before is None else before + total
             try:
                 self._estimate(solver, FitData(moments=total.rows, **self._request()), total)
@@ -491,7 +492,7 @@ class FittedSequences(FittedParameters):
     def read(self, votes: Any, lengths: Any) -> tuple[Votes, NDArray[np.intp]]:
         """Return votes in the order of the fitted sources and classes, and the lengths of their sequences."""
         read = self.schema.read(votes)
-        return read, read_lengths(lengths, read.n_items)
+        return read, read_lengths(lengths, read.n_items, votes)
 
     def row_evidence(self, votes: Votes) -> RowEvidence:
         """Return the evidence of each row."""

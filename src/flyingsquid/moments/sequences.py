@@ -187,19 +187,20 @@ class SequenceMoments:
         votes : Votes, array-like or dataframe of shape (T, m)
             The rows of all sequences, one sequence after the other.
         lengths : list of integers that add up to T, optional
-            Rows of each sequence; None is one sequence.
+            Rows of each sequence; None is one sequence, or as the index of a pandas table tells.
         previous : the votes on one row, optional
             The last row of the previous part, if ``votes`` begins in the middle of a sequence.
         """
         read = as_votes(votes)
-        return cls.of_rows(Moments.of(read), read, lengths, previous=previous)
+        sequences = read_lengths(lengths, read.n_items, votes)
+        return cls.of_rows(Moments.of(read), read, sequences, previous=previous)
 
     @classmethod
     def of_rows(
-        cls, rows: Moments, votes: Votes, lengths: Any = None, *, previous: Any = None
+        cls, rows: Moments, votes: Votes, lengths: NDArray[np.intp], *, previous: Any = None
     ) -> SequenceMoments:
         """Count pairs of neighbors if the counts of all rows are known."""
-        starts = starts_of(read_lengths(lengths, votes.n_items))
+        starts = starts_of(lengths)
         n, k, codes = votes.n_items, votes.n_classes, votes.codes
         check_sequence_size(votes.n_sources, k)
         ends = np.append(starts[1:], n) - 1

@@ -226,13 +226,16 @@ def read_weights(sample_weight: ArrayLike, n_items: int) -> NDArray[Any]:
 # ---------------------------------------------------------------------- lengths of sequences
 
 
-def read_lengths(lengths: Any, n_rows: int) -> NDArray[np.intp]:
-    """Return the number of rows of each sequence, shape (sequences,); None is one sequence of all rows.
+def read_lengths(lengths: Any, n_rows: int, votes: Any = None) -> NDArray[np.intp]:
+    """Return the number of rows of each sequence, shape (sequences,).
+
+    None is one sequence of all rows, unless ``votes`` are a pandas table whose index has several levels: then
+    the last level numbers the rows of a sequence, and the others identify it.
 
     Raises
     ------
     VotesError
-        If they are not integers >= 1 that add up to ``n_rows``.
+        If they are not integers >= 1 that add up to ``n_rows``, or rows of a sequence are not adjacent.
 
     Examples
     --------
@@ -240,7 +243,7 @@ def read_lengths(lengths: Any, n_rows: int) -> NDArray[np.intp]:
     (array([2, 3]), array([5]))
     """
     if lengths is None:
-        return np.array([n_rows], np.intp)
+        return np.array([n_rows], np.intp) if _count_levels(votes) < 2 else _lengths_of_index(votes.index)
     given = read_array(lengths, "lengths", "a list of integers")
     if given.ndim != 1 or not given.size:
         raise VotesError(
@@ -262,6 +265,26 @@ def read_lengths(lengths: Any, n_rows: int) -> NDArray[np.intp]:
     if total != n_rows:
         raise VotesError(f"`lengths` must add up to the number of rows, {n_rows:,}; got a sum of {total:,}.")
     return given.astype(np.intp)
+
+
+def _count_levels(votes: Any) -> int:
+    """Return the number of levels of the index of a pandas table, 0 for other votes."""
+    return votes.index.nlevels if nw.dependencies.is_pandas_dataframe(votes) else 0
+
+
+def _lengths_of_index(index: Any) -> NDArray[np.intp]:
+    """Return the number of adjacent rows that have the same values in all levels but the last."""
+    sequence, names = index.droplevel(-1).factorize()
+    starts = np.flatnonzero(np.append(True, np.diff(sequence) != 0))
+    if len(starts) > len(names):
+        _, first = np.unique(sequence[starts], return_index=True)
+        again = starts[np.setdiff1d(np.arange(len(starts)), first)[0]]
+        raise VotesError(
+            f"The rows of a sequence must be adjacent; those of {format_value(names[sequence[again]])} in "
+            "the index are not. Sort the table, or pass `lengths`.",
+            parameter="lengths",
+        )
+    return np.diff(np.append(starts, len(sequence)))
 
 
 def _refuse_labels(given: NDArray[Any], n_rows: int) -> None:

@@ -392,6 +392,16 @@ def find_misreadings(codes: Codes, classes: tuple[Label, ...], *, standard: bool
                 "ScoreModel or `flyingsquid score` if they are, or declare the classes",
             )
         )
+    alone = _find_constant_class(sample) if len(classes) > 2 and len(sample) >= _MIN_COMPLETE else None
+    if alone is not None:
+        found.append(
+            Misreading(
+                f"One source votes {format_value(classes[alone])} on every item, and no other source ever "
+                "does, so its column probably contains something else.",
+                "the other columns only",
+                Hint("sources", "to choose the vote columns"),
+            )
+        )
     if sample.shape[1] > len(sample) and _is_transposed(sample):
         n, m = codes.shape
         found.append(
@@ -565,6 +575,13 @@ def _are_scores(codes: NDArray[np.integer]) -> bool:
     if sum(weights) < _MIN_DIFFERENT or n_differ < _SCORES_DIFFER * n_pairs:
         return False
     return float(np.average(correlations, weights=weights)) > _SCORE_CORRELATION
+
+
+def _find_constant_class(codes: NDArray[np.integer]) -> int | None:
+    """Return the class that one source always votes for and no other ever does, None if there is none."""
+    constant = np.flatnonzero((codes == codes[0]).all(axis=0) & (codes[0] >= 0))
+    found = (int(codes[0, j]) for j in constant if np.count_nonzero(codes == codes[0, j]) == len(codes))
+    return next(found, None)
 
 
 def _is_transposed(codes: NDArray[np.integer]) -> bool:

@@ -444,6 +444,82 @@ def _finite_floats(array: NDArray[Any], locate: Any) -> NDArray[np.float64]:
     return values
 
 
+# ---------------------------------------------------------------------- codes for missing scores
+
+# The lowest score may be a code for "no score" if it is one of these. The lowest and the highest score may be
+# one if they are further from the other scores than these are from each other.
+_USUAL_CODES = (-1.0, 0.0)
+# With fewer of them, or fewer other scores of the judge, the scores of other judges may be chance.
+_MIN_CODES, _MIN_OTHERS = 10, 50
+# Other judges must differ by this many standard errors from half of what a real score predicts, because
+# extreme scores are mistakes more often than others.
+_CODE_SHARE, _CODE_ERRORS = 0.5, 3.0
+
+
+def find_missing_scores(values: NDArray[np.float64]) -> tuple[float, list[int]] | None:
+    """Return a number that is probably a code for "no score", and the sources that use it; None without one.
+
+    If a judge gives an item the lowest score, other judges usually give it low scores, too. A code tells
+    nothing about the item.
+
+    Parameters
+    ----------
+    values : array of shape (n, m, r), NaN for missing scores
+
+    Examples
+    --------
+    >>> truth = np.arange(400) % 7 + 2.0
+    >>> scores = np.stack([truth, truth + 1, truth - 1], axis=1)[:, :, None]
+    >>> find_missing_scores(scores) is None
+    True
+    >>> scores[::30, 0] = -1
+    >>> find_missing_scores(scores)
+    (-1.0, [0])
+    """
+    known = values[~np.isnan(values)]
+    extremes = (float(known.min()), float(known.max())) if known.size else ()
+    for code in extremes:
+        rest = known[known != code]
+        if len(known) - len(rest) < _MIN_CODES or not rest.size:
+            continue
+        low, high = rest.min(), rest.max()
+        if (code < low and code in _USUAL_CODES) or max(low - code, code - high) > high - low > 0:
+            found = _sources_with_code(values, code)
+            if found:
+                return code, found
+    return None
+
+
+def _sources_with_code(values: NDArray[np.float64], code: float) -> list[int]:
+    """Return the sources whose ``code`` tells nothing about the scores of others, while their scores do."""
+    with np.errstate(invalid="ignore", divide="ignore"):
+        scores = np.where(values == code, np.nan, values)
+        own = np.nansum(scores, axis=2) / np.count_nonzero(~np.isnan(scores), axis=2)  # shape (n, m)
+        has = ~np.isnan(own)
+        n_scores = has.sum(axis=0)
+        own -= np.nansum(own, axis=0) / n_scores
+        spread = np.sqrt(np.nansum(own**2, axis=0) / n_scores)
+        own = np.where(has & (spread > 0), own / spread, 0.0)
+        others = (own.sum(axis=1, keepdims=True) - own) / (has.sum(axis=1, keepdims=True) - has)
+    found = []
+    for j in np.flatnonzero((n_scores >= _MIN_OTHERS) & (spread > 0)):
+        compared = np.isfinite(others[:, j])
+        with_code = compared & (values[:, j] == code).any(axis=1)
+        with_score = compared & has[:, j] & ~with_code
+        if np.count_nonzero(with_code) < _MIN_CODES or np.count_nonzero(with_score) < _MIN_OTHERS:
+            continue
+        # By how much the others move with this judge, in the direction of the code.
+        steps = own[with_score, j] * others[with_score, j]
+        slope, slope_error = steps.mean(), steps.std() / np.sqrt(len(steps))
+        center = np.nanmean(scores[:, j])
+        expected = slope * (code - center) / spread[j]
+        excess = (others[with_code, j] - _CODE_SHARE * expected) * -np.sign(expected)
+        excess_error = excess.std() / np.sqrt(len(excess))
+        if slope > _CODE_ERRORS * slope_error and excess.mean() > _CODE_ERRORS * excess_error:
+            found.append(int(j))
+    return found
+
+
 # ---------------------------------------------------------------------- tables
 
 
