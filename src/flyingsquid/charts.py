@@ -289,7 +289,7 @@ def agreement_chart(found: Agreement, *, sort: bool = True) -> HeatMap:
     values = np.array(found.beyond_chance)
     values[~np.isfinite(found.share)] = np.nan  # pairs without common items
     m = len(found.source_names)
-    order = seriate(np.nan_to_num(values)) if sort else list(range(m))
+    order = order_by_similarity(np.nan_to_num(values)) if sort else list(range(m))
     names = tuple(found.source_names[j] for j in order)
     shown, share = values[np.ix_(order, order)], found.share[np.ix_(order, order)]
     lower = np.tril_indices(m, -1)
@@ -311,7 +311,7 @@ def agreement_chart(found: Agreement, *, sort: bool = True) -> HeatMap:
 
 def dependence_chart(values: Array, names: Sequence[str]) -> HeatMap:
     """Describe correlations given the truth, shape (m, m), dependent sources next to each other."""
-    order = seriate(np.nan_to_num(np.maximum(values, 0.0)))
+    order = order_by_similarity(np.nan_to_num(np.maximum(values, 0.0)))
     shown, sorted_names = values[np.ix_(order, order)], tuple(names[j] for j in order)
     return HeatMap(
         title="Which sources make the same errors?",
@@ -466,7 +466,7 @@ def column(columns: Columns, name: str) -> Array:
     return np.array([np.nan if value is None else float(value) for value in values])
 
 
-def seriate(values: Array) -> list[int]:
+def order_by_similarity(values: Array) -> list[int]:
     """Return an order in which similar sources are neighbors, by clusters with average linkage.
 
     ``values``, shape (m, m), are finite similarities.

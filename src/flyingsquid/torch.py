@@ -340,10 +340,10 @@ class LabelModelLoss(nn.Module):
                 distributed.all_reduce(change, op=distributed.ReduceOp.SUM, group=self.process_group)
         else:
             rows = gather_over_processes(votes.to(self.recent.dtype), self.process_group)
-            change = self._roll(rows, self.window)
+            change = self._replace_oldest(rows, self.window)
         self.counts.add_(change)
 
-    def _roll(self, rows: Tensor, window: int) -> Tensor:
+    def _replace_oldest(self, rows: Tensor, window: int) -> Tensor:
         """Put rows into the window and return the change of the counts."""
         rows = rows[-window:]
         at = (int(self.next_row) + torch.arange(len(rows), device=rows.device)) % window

@@ -346,7 +346,7 @@ def test_formats_that_cannot_be_written_are_found_out_first(folder, monkeypatch)
     def absent(*_words):
         raise VoteFileError("parquet requires pyarrow")
 
-    monkeypatch.setattr("flyingsquid.files.outputs.need_pyarrow", absent)
+    monkeypatch.setattr("flyingsquid.files.outputs.import_pyarrow", absent)
     assert label("votes.csv", "-o", "a.parquet", code=1).output == "Error: parquet requires pyarrow\n"
 
 

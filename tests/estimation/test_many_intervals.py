@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 import flyingsquid as fs
-from flyingsquid.estimation.errors import group_errors
+from flyingsquid.estimation.standard_errors import group_errors
 from tests.oracle.many import ManyStar, crowd
 
 

@@ -193,7 +193,7 @@ def test_closed_standard_streams(tmp_path, monkeypatch):
         open_votes("-")
     with pytest.raises(VoteFileError, match="standard output: The stream is closed"):
         write_labels("-")
-    with Console().waiting("reading"):
+    with Console().show_spinner("reading"):
         write_labels(tmp_path / "l.csv")
 
 

@@ -167,7 +167,7 @@ def dependence_given_truth(
             met, apart, total = (
                 met + _among_shared(moments),
                 apart + _among_all(moments),
-                total + _cast(moments),
+                total + _count_votes(moments),
             )
     one_sided = (total > 0).sum(axis=1) < 2
     return np.where(one_sided[:, None] | one_sided, _correlation(apart), _correlation(met))
@@ -216,7 +216,7 @@ def _among_shared(moments: Moments) -> Array:
 def _among_all(moments: Moments) -> Array:
     """Return the same statistics on all items, with abstaining as an additional vote."""
     overlap, alike, _ = _compared(moments)
-    cast, n = _cast(moments), float(moments.n_items)
+    cast, n = _count_votes(moments), float(moments.n_items)
     voted = cast.sum(axis=1)
     covariance = alike + overlap - (cast @ cast.T + np.outer(voted, voted)) / n
     spread = 2 * voted - ((cast**2).sum(axis=1) + voted**2) / n
@@ -225,14 +225,14 @@ def _among_all(moments: Moments) -> Array:
 
 def _compared(moments: Moments) -> tuple[Array, Array, Array]:
     """Return shared items, equal votes, and the share of equal votes by chance, shape (m, m) each."""
-    pairs, cast = moments.compare_pairs(), _cast(moments)
+    pairs, cast = moments.compare_pairs(), _count_votes(moments)
     share = cast / np.maximum(cast.sum(axis=1, keepdims=True), 1e-300)
     by_chance = np.diag((share**2).sum(axis=1))
     by_chance[pairs.first, pairs.second] = by_chance[pairs.second, pairs.first] = pairs.chance
     return moments.overlap().astype(np.float64), moments.agreement().astype(np.float64), by_chance
 
 
-def _cast(moments: Moments) -> Array:
+def _count_votes(moments: Moments) -> Array:
     return np.asarray(moments.vote_counts, np.float64)
 
 

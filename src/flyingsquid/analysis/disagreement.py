@@ -153,7 +153,7 @@ def contested_items(
     posterior = items.posterior[first]
     cast = _votes_by_class(items.votes[first])
     labels, majority = winners(posterior), winners(items.shares[first])
-    uncertain = _entropy(posterior) * _opposed(cast)
+    uncertain = _entropy(posterior) * _count_opposing_votes(cast)
     at = np.arange(len(first))
     # Votes for the majority in excess of those for the label, weighted by how certain the label is.
     margin = cast[at, majority] - cast[at, labels]
@@ -302,7 +302,7 @@ def _votes_by_class(votes: Votes) -> NDArray[np.int64]:
     return np.rint(shares * cast[:, None]).astype(np.int64)
 
 
-def _opposed(cast: NDArray[np.int64]) -> Array:
+def _count_opposing_votes(cast: NDArray[np.int64]) -> Array:
     """Return the number of opposing votes, shape (n,): 4 for 3 against 2, 0 for 5 against 0."""
     total = cast.sum(axis=1)
     return np.minimum(2.0 * (total - cast.max(axis=1)), total)

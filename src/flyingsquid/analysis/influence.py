@@ -211,7 +211,7 @@ def learning_curve(
             continue
         posterior = fitted.predict_proba(shown)
         same[s, r] = float(np.mean(winners(posterior) == whole))
-        moved[s, r] = _moved(model, fitted)
+        moved[s, r] = _measure_change(model, fitted)
         if truth is not None:
             right[s, r] = _accuracy(posterior, truth)
     return LearningCurve(np.asarray(chosen, np.int64), same, moved, None if truth is None else right)
@@ -277,7 +277,7 @@ def _fitted(model: Any, votes: Votes, gold: Any = None) -> Any:
             return None
 
 
-def _moved(model: Any, fitted: Any) -> float:
+def _measure_change(model: Any, fitted: Any) -> float:
     whole, part = getattr(model, "accuracies_", None), getattr(fitted, "accuracies_", None)
     if whole is None or part is None:
         return float("nan")

@@ -78,7 +78,7 @@ def _analyze(loaded: LoadedVotes, model: Any, most_pairs: int, console: Console)
     from flyingsquid.analysis.findings import describe_balance
     from flyingsquid.cli.inputs import panel_of
 
-    with console.waiting("analyzing the votes"):
+    with console.show_spinner("analyzing the votes"):
         chunk, step = loaded.sample()
         votes, gold = chunk.votes, chunk.gold
         sources = summarize(votes, gold, model=model)
@@ -334,7 +334,7 @@ def report(votes: str, output: str, **options: Any) -> None:
     if model is None:
         model = fit_or_explain(loaded, options, console, features)
     title = options["title"] or f"Votes and labels of {PurePath(loaded.file.path).name}"
-    with console.waiting("writing the report"):
+    with console.show_spinner("writing the report"):
         part = write_report(loaded, model, output, title=title, data=options["data_path"],
                             ordered=options["ordered"], features=None if model is None else features)
     console.echo(f"{output}: report{part}")

@@ -64,7 +64,7 @@ class Console:
         text = describe(note, click.get_current_context().command) if isinstance(note, Note) else note
         self.echo(f"Note: {' '.join(text.split())}")
 
-    def introduce(self, file: VoteFile) -> None:
+    def print_description(self, file: VoteFile) -> None:
         """Print a description of a file of votes, and the assumptions about it."""
         self.echo(f"{file.path}: {file.describe()}")
         for note in file.notes:
@@ -94,7 +94,7 @@ class Console:
         self.table(panel.table())
 
     @contextmanager
-    def waiting(self, what: str) -> Iterator[None]:
+    def show_spinner(self, what: str) -> Iterator[None]:
         """Show a spinner on a terminal, for work of unknown length."""
         if self.quiet or not _is_terminal():
             yield

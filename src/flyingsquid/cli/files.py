@@ -51,7 +51,7 @@ def _is_model(path: str) -> bool:
 
 
 def _inspect_votes(path: str, options: dict[str, Any], console: Console) -> dict[str, Any]:
-    with console.waiting(f"reading {path}"):
+    with console.show_spinner(f"reading {path}"):
         file = open_file(path, options)
     shown = ", ".join(file.source_names[:20]) + (", ..." if file.n_sources > 20 else "")
     console.echo(f"{file.path}: {file.describe()}")
@@ -146,13 +146,13 @@ def convert(votes: str, output: str, **options: Any) -> None:
     if options["output_format"] or not os.path.isdir(output):  # a directory is written as WRENCH
         output_format(output, options["output_format"], FORMATS, parameter="output_format")
     console = Console(options["quiet"], output == "-")
-    with console.waiting(f"reading {votes}"):
+    with console.show_spinner(f"reading {votes}"):
         file = open_file(votes, options)
-    console.introduce(file)
+    console.print_description(file)
     form, target = options["form"], options["output_format"] or format_of_name(output)
     if form is None and target in ("csv", "tsv", "jsonl", "parquet", "arrow"):  # the formats with both forms
         form = file.form
-    with console.waiting(f"writing {output}"):
+    with console.show_spinner(f"writing {output}"):
         write_votes(output, file, format=options["output_format"], form=form, overwrite=options["force"],
                     escape_formulas=options["escape_formulas"])
     if output != "-":

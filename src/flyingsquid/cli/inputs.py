@@ -221,12 +221,12 @@ def read_inputs(
         if not clips_by:
             raise OptionError("--with-model must be a model that labels single rows, not clips.")
         needed_by = clips_by
-    with console.waiting(f"reading {votes}"):
+    with console.show_spinner(f"reading {votes}"):
         file = open_file(votes, options, model=model)
         loaded = LoadedVotes.load(
             file, needed_by=needed_by, layout=options.get("layout"), gold=gold_file(options)
         )
-    console.introduce(file)
+    console.print_description(file)
     is_declared = options.get("layout", "") is not None or file.structure is not None
     layout = None if is_declared else find_layout(file.source_names)
     if model is None and layout is not None:

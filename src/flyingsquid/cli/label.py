@@ -143,7 +143,7 @@ def label(votes: str, output: str, **options: Any) -> None:
     if options["report_path"]:
         from flyingsquid.cli.analysis import write_report
 
-        with console.waiting("writing the report"):
+        with console.show_spinner("writing the report"):
             title = f"Labels of {PurePath(file.path).name}"
             part = write_report(loaded, model, options["report_path"], title=title, features=features)
         console.echo(f"{options['report_path']}: report{part}")
@@ -476,7 +476,7 @@ def score(scores: str, output: str, **options: Any) -> None:
         if not isinstance(model, ScoreModel):
             raise ModelFileError(f"The file must contain a ScoreModel; it contains a {type(model).__name__}.",
                                  path=options["with_model"])
-    with console.waiting(f"reading {scores}"):
+    with console.show_spinner(f"reading {scores}"):
         read = read_score_file(scores, ignore=options["ignore"] or (),
                                fitted=None if model is None else model.source_names_)
     console.echo(f"{scores}: {format_count(len(read.values), 'item')}, "

@@ -26,7 +26,7 @@ from flyingsquid.cli.stream_lines import (
     write_block,
 )
 from flyingsquid.exceptions import FlyingSquidError, ModelFileError, OptionError, VoteFileError
-from flyingsquid.files.inputs import located, standard_stream
+from flyingsquid.files.inputs import add_path_to_errors, standard_stream
 from flyingsquid.files.outputs import locked, try_lock
 from flyingsquid.files.state import (
     LABELS,
@@ -334,7 +334,7 @@ class Stream:
             posterior = self.model.update(block.votes)
             labels = write_block(block.ids, posterior, block.votes.classes)
         self.known = block.known
-        with located(self._output_name):
+        with add_path_to_errors(self._output_name):
             _write_all(target, labels)
         return Position(
             lines=before.lines + len(lines.lines),
@@ -364,7 +364,7 @@ class Stream:
             return
         if self.output is not None:
             # Labels first: a power failure must not lose labels before the checkpoint.
-            with located(self.output):
+            with add_path_to_errors(self.output):
                 os.fsync(target.fileno())
         model = self.model if self.known.classes is not None and self.model.n_seen_ else None
         write_checkpoint(self.checkpoint, Checkpoint(self.options, self.position, self.known, model))
@@ -428,7 +428,7 @@ def write_checkpoint(path: str, checkpoint: Checkpoint) -> None:
         "classes": None if known.classes is None else encode_labels(known.classes),
         "model": None if state is None else state.meta,
     }
-    with located(path):
+    with add_path_to_errors(path):
         write_state(path, State(CHECKPOINT, meta, {} if state is None else state.arrays))
 
 
@@ -522,8 +522,8 @@ def open_output(path: str, position: Position, *, resumed: bool, overwrite: bool
     A resumed file is compared with the checkpoint before anything in it is removed.
     """
     if position.written and not os.path.exists(path):
-        raise _not_the_output(path, "does not exist", position)
-    with located(path), ExitStack() as stack:
+        raise _wrong_output_error(path, "does not exist", position)
+    with add_path_to_errors(path), ExitStack() as stack:
         file = stack.enter_context(open(path, "a+b" if resumed or overwrite else "x+b"))
         if not try_lock(file):
             raise VoteFileError("Another stream writes this file.")
@@ -540,12 +540,12 @@ def _require_output(file: BinaryIO, path: str, position: Position) -> None:
     file.seek(0)
     n, checksum = _read_checksum(file, position.written)
     if n < position.written:
-        raise _not_the_output(path, f"has {n:,} bytes", position)
+        raise _wrong_output_error(path, f"has {n:,} bytes", position)
     tail_is_labels = all(
         line.startswith(LABEL_START) or LABEL_START.startswith(line) for line in iter_lines(file, 1 << 16)
     )
     if checksum != position.written_checksum or not tail_is_labels:
-        raise _not_the_output(path, "has different content", position)
+        raise _wrong_output_error(path, "has different content", position)
 
 
 def iter_lines(file: BinaryIO, longest: int) -> Iterator[bytes]:
@@ -557,7 +557,7 @@ def iter_lines(file: BinaryIO, longest: int) -> Iterator[bytes]:
         is_start = line.endswith(b"\n")
 
 
-def _not_the_output(path: str, how: str, position: Position) -> VoteFileError:
+def _wrong_output_error(path: str, how: str, position: Position) -> VoteFileError:
     return VoteFileError(
         f"The file {how}, but {position.written:,} bytes of labels were written before the checkpoint; it is "
         "not the output of this stream. Remove the checkpoint to start over.",

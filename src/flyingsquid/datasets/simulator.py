@@ -281,12 +281,12 @@ def simulate_sequence(
     fresh = simulate(n_items, accuracies, coverage=coverage, class_balance=class_balance, random_state=rng)
     sequences = read_lengths(lengths, n_items)
     starts = starts_of(sequences)
-    y = fresh.y[_drawn_at(rng.random(n_items) < persistence, starts)]
+    y = fresh.y[_find_last_draws(rng.random(n_items) < persistence, starts)]
     is_right = rng.random((n_items, len(fresh.accuracies))) < fresh.accuracies
     if error_persistence > 0:
         repeats = rng.random(is_right.shape) < error_persistence
         columns = zip(is_right.T, repeats.T, strict=True)
-        is_right = np.stack([right[_drawn_at(repeat, starts)] for right, repeat in columns], axis=1)
+        is_right = np.stack([right[_find_last_draws(repeat, starts)] for right, repeat in columns], axis=1)
     votes = _binary_votes(is_right, np.asarray(fresh.votes.codes) == ABSTAIN, y)
     transition = persistence * np.eye(2) + (1 - persistence) * fresh.class_balance
     return SequenceSimulation(
@@ -294,7 +294,7 @@ def simulate_sequence(
     )
 
 
-def _drawn_at(repeats: NDArray[np.bool_], starts: NDArray[np.intp]) -> NDArray[np.intp]:
+def _find_last_draws(repeats: NDArray[np.bool_], starts: NDArray[np.intp]) -> NDArray[np.intp]:
     """Return for each item the latest item, up to itself, that does not repeat another one; shape (n,)."""
     repeats[starts] = False
     return np.maximum.accumulate(np.where(repeats, 0, np.arange(len(repeats))))

@@ -9,7 +9,7 @@ from typing import Any
 
 from flyingsquid.distributed.distributed_votes import Labeling, Transform, attempt, merge
 from flyingsquid.exceptions import OptionError, VotesError
-from flyingsquid.votes.reading import located
+from flyingsquid.votes.reading import add_location_to_errors
 
 # Results added by one task: the sum of 10,000 chunks takes a tree of four levels.
 _FAN_IN = 10
@@ -99,7 +99,7 @@ def _total(results: list[Any]) -> Any:
 
 
 def _call(chunk: Any, labeling: Labeling, block_id: tuple[int, ...] | None = None) -> Any:
-    with located(f"partition {(block_id or (0,))[0]}"):
+    with add_location_to_errors(f"partition {(block_id or (0,))[0]}"):
         return labeling(chunk)
 
 
@@ -107,7 +107,7 @@ def _frame_of(chunk: Any, transform: Transform, partition_info: dict[str, Any] |
     """Return the kept columns and the new ones as a pandas table with the index of the chunk."""
     import pandas as pd
 
-    with located(f"partition {(partition_info or {}).get('number', 0)}"):
+    with add_location_to_errors(f"partition {(partition_info or {}).get('number', 0)}"):
         columns = transform.as_columns(chunk)
     # An empty chunk needs explicit types.
     new = pd.DataFrame(columns, index=chunk.index).astype(transform.types)

@@ -12,7 +12,7 @@ from typing import Any
 from flyingsquid._values import format_value
 from flyingsquid.distributed.distributed_votes import COLUMNS_HINT, Labeling, Transform, attempt, merge
 from flyingsquid.exceptions import OptionError, VotesError
-from flyingsquid.votes.reading import located
+from flyingsquid.votes.reading import add_location_to_errors
 
 # Spark sends batches of 10,000 rows; larger tables spread the fixed cost of counting.
 _ROWS_AT_ONCE = 1 << 17
@@ -191,7 +191,7 @@ def transform_chunks(shared: Any, names: list[str], batches: Iterator[Any]) -> I
     local: Transform = _unpickle(shared.value)
     for where, table in _tables(batches, names):
         columns = {name: table[name] for name in local.keep}
-        with located(where):
+        with add_location_to_errors(where):
             new = local.as_columns(table)
         for name, values in new.items():
             columns[name] = pa.array(values, _TYPES[local.types[name]][0])

@@ -87,14 +87,14 @@ def sparse_agreement_tables(moments: Moments, gold: GoldCounts | None = None) ->
     return SparseTables.from_counts(wrong * prior, beyond, np.minimum(moments.coverage, 1.0))
 
 
-def parts_of_counts(vote_counts: Array, met: Array, known: Array | None) -> tuple[Array, Array]:
+def parts_of_counts(vote_counts: Array, other_votes: Array, known: Array | None) -> tuple[Array, Array]:
     """Return the contributions of other votes and of gold labels to the expected counts, (m, K) each.
 
     Parameters
     ----------
     vote_counts : array of shape (m, K)
         Number of votes of each source for each class.
-    met : array of shape (m, K)
+    other_votes : array of shape (m, K)
         Votes of others on those items.
     known : array of shape (m, K), or None
         The same on items with gold labels.
@@ -106,10 +106,10 @@ def parts_of_counts(vote_counts: Array, met: Array, known: Array | None) -> tupl
     because other sources err, regardless of their number.
     """
     if known is None:
-        return vote_counts / (met + PRIOR_VOTES), np.ones_like(vote_counts)
-    worth = np.minimum(met + PRIOR_VOTES, OTHER_VOTES_AS_GOLD)
+        return vote_counts / (other_votes + PRIOR_VOTES), np.ones_like(vote_counts)
+    worth = np.minimum(other_votes + PRIOR_VOTES, OTHER_VOTES_AS_GOLD)
     left = np.maximum(vote_counts - known, 0.0) / (worth + known)
-    return left * worth / (met + PRIOR_VOTES), left + 1.0
+    return left * worth / (other_votes + PRIOR_VOTES), left + 1.0
 
 
 def smoothed_tables(expected: Array, prior: Array) -> Array:

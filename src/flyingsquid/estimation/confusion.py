@@ -19,8 +19,8 @@ from flyingsquid.estimation.agreement import (
 )
 from flyingsquid.estimation.balance import UNIFORM_NOTE
 from flyingsquid.estimation.binary import Balance, Evidence, fit_binary
-from flyingsquid.estimation.errors import group_errors, pool_tables
 from flyingsquid.estimation.gold import GoldCounts
+from flyingsquid.estimation.standard_errors import group_errors, pool_tables
 from flyingsquid.estimation.triplets import Options
 from flyingsquid.exceptions import NotIdentifiableError, OptionError
 from flyingsquid.moments import ConfusionTables, Moments
@@ -82,13 +82,13 @@ def estimate_many_balance(moments: Moments, over: EMVotes, gold: GoldCounts | No
     start = Refined(agreement_tables(moments, gold), uniform)
     whole = _iterate_to_convergence(over, gold, start)
 
-    def without_a_group(rows: NDArray[np.intp]) -> Array:
+    def fit_without_group(rows: NDArray[np.intp]) -> Array:
         part = over.select(rows)
         return _iterate_to_convergence(part, part.gold, whole).balance
 
     # Ten groups may agree by chance, but votes are never more informative than gold labels of all items.
     least = np.sqrt(whole.balance * (1 - whole.balance) / float(moments.n_items))
-    return whole.balance, np.maximum(group_errors(without_a_group, over.votes.n_items), least)
+    return whole.balance, np.maximum(group_errors(fit_without_group, over.votes.n_items), least)
 
 
 def _iterate_to_convergence(over: EMVotes, gold: GoldCounts | None, start: Refined) -> Refined:

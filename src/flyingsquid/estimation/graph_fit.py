@@ -23,10 +23,10 @@ from flyingsquid.estimation.binary import (
     fit_binary,
     is_imbalanced,
 )
-from flyingsquid.estimation.errors import pool_tables, with_gold
 from flyingsquid.estimation.gold import GoldCounts
 from flyingsquid.estimation.proportional import tables_of_tasks
 from flyingsquid.estimation.sources import Separation, SignedMoments
+from flyingsquid.estimation.standard_errors import pool_tables, with_gold
 from flyingsquid.estimation.transition import TaskPair, pair_of_tasks
 from flyingsquid.estimation.triplets import SYMMETRIC, Options, triplet_pairs
 from flyingsquid.estimation.units import (

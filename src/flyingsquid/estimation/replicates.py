@@ -168,18 +168,18 @@ def _count(
 ) -> tuple[Array, Array, Array]:
     """Return items with a pair of answers, the share of pairs that agree, and how the others lean; (J,)."""
     n_judges, (first, second) = len(structure.judges), structure.pairs(swapped=swapped)
-    items, met, agreed, lean = (np.zeros(n_judges) for _ in range(4))
+    items, n_pairs, agreed, lean = (np.zeros(n_judges) for _ in range(4))
     of = structure.judge_of[first] if len(first) else np.empty(0, np.intp)
     for judge in np.unique(of):
         at = of == judge
         one, other = codes[:, first[at]], codes[:, second[at]]
         both = (one >= 0) & (other >= 0)
         items[judge] = counts @ both.any(axis=1)
-        met[judge] = counts @ both.sum(axis=1)
+        n_pairs[judge] = counts @ both.sum(axis=1)
         agreed[judge] = counts @ (both & (one == other)).sum(axis=1)
         lean[judge] = counts @ (both * np.sign(other - one)).sum(axis=1)
     with np.errstate(invalid="ignore"):
-        return items, agreed / met, lean / met
+        return items, agreed / n_pairs, lean / n_pairs
 
 
 def combine_replicates(votes: Votes) -> Votes:

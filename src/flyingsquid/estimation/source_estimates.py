@@ -311,9 +311,9 @@ def _agreement_with(labels: Array, rows: Rows, m: int) -> Array:
 
 def _share_right(right: Array, rows: Rows) -> Array:
     """Return the share of right votes of each source, shape (m,); that of all for a source without votes."""
-    met = rows.votes.sum(axis=1)
-    everybody = right.sum() / max(met.sum(), 1e-12)
-    return np.divide(right, met, out=np.full(len(met), everybody), where=met > 0)
+    n_votes = rows.votes.sum(axis=1)
+    everybody = right.sum() / max(n_votes.sum(), 1e-12)
+    return np.divide(right, n_votes, out=np.full(len(n_votes), everybody), where=n_votes > 0)
 
 
 def _mean_doubt(labels: Array, rows: Rows, n_votes: Array) -> Array:
@@ -429,11 +429,11 @@ def _typical_items(moments: Moments, mixture: Mixture) -> tuple[Array, Array, Ar
     by_source = _per_vote(weights, vote_counts)
     mean = float(by_source @ vote_counts.sum(axis=1) / max(vote_counts.sum(), 1e-12))
     if moments.n_sources > MOST_SOURCES:
-        agreeing, met = (mean * each for each in moments.votes_of_others())
+        agreeing, other_votes = (mean * each for each in moments.votes_of_others())
     else:
-        agreeing, met = moments.votes_of_others(by_source)
+        agreeing, other_votes = moments.votes_of_others(by_source)
     n = np.maximum(vote_counts, 1e-12)
-    agreeing, against = agreeing / n, np.maximum(met - agreeing, 0.0) / n
+    agreeing, against = agreeing / n, np.maximum(other_votes - agreeing, 0.0) / n
     total = weights + agreeing + against + EVEN_VOTE
     competitor = against if n_classes == 2 else _COMPETITOR * against
     margin = weights + agreeing - competitor

@@ -228,7 +228,7 @@ def unit_table(
         Whether cells with few items are shrunk toward the estimates for single sources.
     """
     n_items, states = counts.n_items, counts.states
-    alone = _one_by_one(single, balance)
+    alone = _combine_independent(single, balance)
     if shrunk:
         weight = np.minimum(n_items * states / _ENOUGH_ITEMS, 1.0)[:, None]
         joint = weight * joint + (1 - weight) * alone * states[:, None]
@@ -259,7 +259,7 @@ def _voting_sources(n_sources: int, n_classes: int) -> NDArray[np.intp]:
     return np.asarray((all_patterns(n_sources, n_classes) < 0) @ 2 ** np.arange(n_sources), np.intp)
 
 
-def _one_by_one(single: Array, balance: Array) -> Array:
+def _combine_independent(single: Array, balance: Array) -> Array:
     """Return P(Y = k | λ_C = l) if the sources were independent, shape ((K + 1)^s, K)."""
     n_classes = len(balance)
     patterns = all_patterns(len(single), n_classes)

@@ -76,11 +76,11 @@ def vote_weights(moments: Moments, shared: Array | None, pairs: PairAgreement | 
         twice = shared[first, second] * overlap
         both = sum(np.bincount(each, twice, len(vote_counts)) for each in (first, second))
         counts = 1 / (1 + both / np.maximum(vote_counts.sum(axis=1), 1e-300))
-        sides, met = moments.votes_of_others(counts, shared)
+        agreeing, other_votes = moments.votes_of_others(counts, shared)
     else:
         counts = np.ones(len(vote_counts))
-        sides, met = moments.votes_of_others()
-    weights = _by_agreement(vote_counts, sides, met, one_sided)
+        agreeing, other_votes = moments.votes_of_others()
+    weights = _by_agreement(vote_counts, agreeing, other_votes, one_sided)
     # The votes of a one-sided source that votes on every item carry no information.
     informative = np.where(one_sided, 1 - np.minimum(moments.coverage, 1.0), 1.0) * counts
     weights *= informative[:, None]
@@ -113,20 +113,23 @@ def votes_per_item(moments: Moments, weights: VoteWeights) -> float:
     return float((n_votes * weights.discounts).sum() / moments.n_items)
 
 
-def _by_agreement(vote_counts: Array, sides: Array, met: Array, one_sided: NDArray[np.bool_]) -> Array:
+def _by_agreement(
+    vote_counts: Array, agreeing: Array, other_votes: Array, one_sided: NDArray[np.bool_]
+) -> Array:
     """Return weights (m, K): odds that others agree with a vote, relative to the average of its class."""
     # Many other votes on an item are one piece of evidence about that item.
-    others = np.maximum(np.divide(met, vote_counts, out=np.ones_like(met), where=vote_counts > 0), 1.0)
-    sides, met = sides / others, met / others
-    overall = sides.sum() / met.sum() if met.sum() > 0 else 0.5
+    per_vote = np.divide(other_votes, vote_counts, out=np.ones_like(other_votes), where=vote_counts > 0)
+    per_vote = np.maximum(per_vote, 1.0)
+    agreeing, other_votes = agreeing / per_vote, other_votes / per_vote
+    overall = agreeing.sum() / other_votes.sum() if other_votes.sum() > 0 else 0.5
     by_class = np.divide(
-        sides.sum(axis=0),
-        met.sum(axis=0),
+        agreeing.sum(axis=0),
+        other_votes.sum(axis=0),
         out=np.full(vote_counts.shape[1], overall),
-        where=met.sum(axis=0) > 0,
+        where=other_votes.sum(axis=0) > 0,
     )
-    of_vote = (sides + _AVERAGE_VOTES * by_class) / (met + _AVERAGE_VOTES)
-    of_source = (sides.sum(axis=1) + _AVERAGE_VOTES * overall) / (met.sum(axis=1) + _AVERAGE_VOTES)
+    of_vote = (agreeing + _AVERAGE_VOTES * by_class) / (other_votes + _AVERAGE_VOTES)
+    of_source = (agreeing.sum(axis=1) + _AVERAGE_VOTES * overall) / (other_votes.sum(axis=1) + _AVERAGE_VOTES)
     weights = _odds(of_vote) / _odds(by_class)
     by_source = (_odds(of_source) / _odds(np.asarray(overall)))[:, None]
     # The votes of a source for the other classes are informative too.

@@ -24,7 +24,7 @@ from flyingsquid._values import format_count, format_list, format_value
 from flyingsquid.exceptions import Hint, Note, OptionError, VoteFileError, VotesError
 from flyingsquid.files.coding import UNKNOWN, Coding, Survey, read_labels, refuse_unknown
 from flyingsquid.files.columns import MOST_VALUES, ReadOptions, Roles, choose_split, require_distinct
-from flyingsquid.files.inputs import located, one_line, open_input, read_json
+from flyingsquid.files.inputs import add_path_to_errors, one_line, open_input, read_json
 from flyingsquid.votes import REASONS, Votes
 from flyingsquid.votes.codes import ABSTAIN, MOST_CLASSES, Label, smallest_dtype, sparse_codes
 from flyingsquid.votes.encode import in_column
@@ -399,13 +399,13 @@ class WrenchItems:
 
 def read_items(path: Path) -> WrenchItems:
     """Read the items of a file such as ``train.json``."""
-    with located(str(path)):
+    with add_path_to_errors(str(path)):
         return items_of(read_json(open_input(path)))
 
 
 def read_class_names(path: Path) -> tuple[str, ...]:
     """Read the names of the classes 0, 1, ... from ``label.json``: ``{"0": "ham", "1": "spam"}``."""
-    with located(str(path)):
+    with add_path_to_errors(str(path)):
         document = read_json(open_input(path))
         try:
             names = {int(number): str(name) for number, name in document.items()}
@@ -482,7 +482,7 @@ def read_directory(directory: Path, options: ReadOptions) -> tuple[Roles, Matrix
     names = directory / "label.json"
     classes = read_class_names(names) if names.exists() else None
     path = directory / f"{chosen}.json"
-    with located(str(path)):
+    with add_path_to_errors(str(path)):
         roles, votes = read_wrench(read_json(open_input(path)), options, classes)
     return replace(roles, notes=(*roles.notes, *notes)), votes
 

@@ -35,7 +35,14 @@ from flyingsquid.files.decoded_size import (
     require_possible_rows,
     too_large_error,
 )
-from flyingsquid.files.inputs import HUGGING_FACE, located, need_pyarrow, open_input, parquet_parts, read_json
+from flyingsquid.files.inputs import (
+    HUGGING_FACE,
+    add_path_to_errors,
+    import_pyarrow,
+    open_input,
+    parquet_parts,
+    read_json,
+)
 from flyingsquid.files.outputs import META
 from flyingsquid.files.tables import LongVotes
 from flyingsquid.kernels import n_threads
@@ -92,12 +99,12 @@ class Batches:
     def __init__(self, path: Path, format: str, limit: int = MOST_BYTES) -> None:  # as in open_votes
         self._path, self._format, self._limit = path, format, limit
         self._most_rows: int | None = None
-        self._pyarrow = need_pyarrow(f"Reading {format}")
+        self._pyarrow = import_pyarrow(f"Reading {format}")
         self.metadata: list[Any] = []
         if format == "parquet":
             self._parts = parquet_parts(path) if path.is_dir() else [path]
             for part in self._parts:
-                with located(str(part)):
+                with add_path_to_errors(str(part)):
                     opened = self._parquet(part, ())
                     _require_rows(opened.metadata.num_rows, _rows_of_groups(opened.metadata))
                     require_possible_rows(opened.metadata.num_rows, part.stat().st_size, limit)
@@ -117,7 +124,7 @@ class Batches:
         else:
             self._parts = _arrow_parts(path) if path.is_dir() else [path]
             for part in self._parts:
-                with located(str(part)), self._ipc_source(part) as source:
+                with add_path_to_errors(str(part)), self._ipc_source(part) as source:
                     check_batches(self._pyarrow, source, limit)
             batches = self._ipc()
             self.schema = next(batches)
@@ -150,7 +157,7 @@ class Batches:
         """Yield the schema, then the batches, validated: offsets of a damaged file may point anywhere."""
         schema: Any = None
         for part in self._parts:
-            with located(str(part)), self._ipc_source(part) as file:
+            with add_path_to_errors(str(part)), self._ipc_source(part) as file:
                 opened = self._pyarrow.ipc.open_stream(file)
                 if schema is None:
                     schema = opened.schema
@@ -177,7 +184,7 @@ class Batches:
             types = self._pyarrow.types
             texts = [c for c in columns if types.is_string(self.schema.field(c).type)]
             for part in self._parts:
-                with located(str(part)):
+                with add_path_to_errors(str(part)):
                     yield from self._batches_of(part, columns, texts, rows)
             return
         batches = self._ipc()
@@ -499,7 +506,7 @@ class ArrowCoder:
 
     def __init__(self, coding: Coding) -> None:
         self._coding = coding
-        self._types = need_pyarrow("Reading columns").types
+        self._types = import_pyarrow("Reading columns").types
         self._tables: dict[str, NDArray[Any]] = {}
 
     def codes(self, array: Any) -> NDArray[Any]:

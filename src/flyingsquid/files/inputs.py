@@ -93,7 +93,7 @@ class Input:
         if self.compression == "gzip":
             return gzip.open(self.path, "rb")
         if self.compression == "zstd":
-            pyarrow = need_pyarrow("Reading zstd files")
+            pyarrow = import_pyarrow("Reading zstd files")
             return pyarrow.CompressedInputStream(pyarrow.OSFile(str(self.path)), "zstd")
         return open(self.path, "rb")
 
@@ -115,7 +115,7 @@ def open_input(path: StrPath) -> Input:
     shown = os.fspath(path)
     if not isinstance(shown, str):
         raise option_error("path", "a str or os.PathLike of str", path)
-    with located(shown):
+    with add_path_to_errors(shown):
         if "\0" in shown:
             raise VoteFileError("A path must not contain NUL characters.")
         if os.path.isdir(shown):
@@ -129,7 +129,7 @@ def open_input(path: StrPath) -> Input:
 def _copied(stream: BinaryIO, shown: str) -> Input:
     copy = tempfile.NamedTemporaryFile(prefix="flyingsquid-")  # noqa: SIM115  # closed with the Input
     try:
-        with located(shown):
+        with add_path_to_errors(shown):
             shutil.copyfileobj(stream, copy, BLOCK)
             copy.flush()
             found = _detect_compression(shown, Path(copy.name))
@@ -376,7 +376,7 @@ def read_json(source: Input, limit: int = MOST_BYTES) -> Any:
 # ---------------------------------------------------------------------- errors
 
 
-def need_pyarrow(what: str) -> Any:
+def import_pyarrow(what: str) -> Any:
     """Import pyarrow, or raise an error with the command that installs it."""
     try:
         import pyarrow  # noqa: PLC0415  # an extra
@@ -386,7 +386,7 @@ def need_pyarrow(what: str) -> Any:
 
 
 @contextlib.contextmanager
-def located(shown: str) -> Iterator[None]:
+def add_path_to_errors(shown: str) -> Iterator[None]:
     """Turn every failure to read or write the file ``shown`` into a VoteFileError with its path."""
     try:
         yield

@@ -29,10 +29,10 @@ from flyingsquid.files.inputs import (
     BLOCK,
     DELIMITERS,
     StrPath,
+    add_path_to_errors,
     compression_of_name,
     format_of_name,
-    located,
-    need_pyarrow,
+    import_pyarrow,
     standard_stream,
 )
 from flyingsquid.kernels import n_threads
@@ -140,7 +140,7 @@ def locked(path: str, message: str) -> Iterator[None]:
     """
     lock = f"{path}.lock"
     with contextlib.ExitStack() as stack:
-        with located(lock):
+        with add_path_to_errors(lock):
             file = stack.enter_context(open(lock, "ab"))
             # If the process that held the lock has just removed the file, this lock is not the current one.
             if not try_lock(file) or not _is_at(file, lock):
@@ -166,7 +166,7 @@ def output(path: StrPath, *, overwrite: bool) -> Iterator[BinaryIO]:
     Standard output, devices and pipes receive everything at the end, and nothing if the block fails.
     """
     shown = os.fspath(path)
-    with located("standard output" if shown == "-" else shown), contextlib.ExitStack() as stack:
+    with add_path_to_errors("standard output" if shown == "-" else shown), contextlib.ExitStack() as stack:
         if shown == "-" or (os.path.exists(shown) and not os.path.isfile(shown) and not os.path.isdir(shown)):
             file: Any = stack.enter_context(_copy_at_end(shown))
         else:
@@ -182,7 +182,7 @@ def output(path: StrPath, *, overwrite: bool) -> Iterator[BinaryIO]:
 
 @contextlib.contextmanager
 def _zstd(file: BinaryIO) -> Iterator[Any]:
-    compressed = need_pyarrow("Writing zstd files").CompressedOutputStream(arrow_sink(file), "zstd")
+    compressed = import_pyarrow("Writing zstd files").CompressedOutputStream(arrow_sink(file), "zstd")
     try:
         yield _Unseekable(compressed)
     finally:
@@ -191,7 +191,7 @@ def _zstd(file: BinaryIO) -> Iterator[Any]:
 
 def arrow_sink(file: BinaryIO) -> Any:
     """Wrap a file for pyarrow, which closes its files and must not close this one."""
-    return need_pyarrow("Writing").PythonFile(_Unclosed(file), "w")
+    return import_pyarrow("Writing").PythonFile(_Unclosed(file), "w")
 
 
 class _Unclosed:
@@ -260,7 +260,7 @@ def output_format(
     if found in BINARY and compression_of_name(shown):
         raise VoteFileError(f"{found} files are already compressed; remove the last suffix.", path=shown)
     if found in ("parquet", "arrow"):
-        need_pyarrow(f"Writing {found}")
+        import_pyarrow(f"Writing {found}")
     return found
 
 
@@ -420,7 +420,7 @@ class ColumnarWriter(TableWriter):
         required: Collection[str] = (),
         encode: Callable[[list[Any]], dict[str, Any]] | None = None,
     ) -> None:
-        self._pyarrow = need_pyarrow(f"Writing {format}")
+        self._pyarrow = import_pyarrow(f"Writing {format}")
         self._file, self._format, self._names, self._classes = file, format, names, classes
         self._metadata, self._required, self._encode = metadata, required, encode
         self._writer: Any = None

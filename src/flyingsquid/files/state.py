@@ -100,7 +100,7 @@ def write_state(path: StrPath, state: State) -> None:
         If the file cannot be written.
     """
     _require_path(path)
-    with _located(path):
+    with _add_path_to_errors(path):
         arrays = dict(sorted(state.arrays.items()))
         data = MAGIC + _encode_header(state, arrays) + b"\n"
         _require_regular(path)
@@ -128,7 +128,7 @@ def read_state(path: StrPath) -> State:
         If the file does not exist or cannot be read.
     """
     _require_path(path)
-    with _located(path):
+    with _add_path_to_errors(path):
         _require_regular(path)  # before opening, which would block on a pipe
         with open(path, "rb") as file:
             return _read(file, os.fstat(file.fileno()).st_size)
@@ -196,7 +196,7 @@ def _bytes_of(array: NDArray[Any]) -> memoryview:
 
 
 @contextlib.contextmanager
-def _located(path: StrPath) -> Iterator[None]:
+def _add_path_to_errors(path: StrPath) -> Iterator[None]:
     """Add the path to errors."""
     try:
         yield

@@ -25,8 +25,8 @@ from flyingsquid.files.inputs import (
     DELIMITERS,
     Input,
     StrPath,
+    add_path_to_errors,
     detect_format,
-    located,
     open_input,
     read_json,
     text_blocks,
@@ -161,7 +161,7 @@ class VoteFile:
         return shown_names(self.names, self.n_sources)
 
     def __iter__(self) -> Iterator[VoteChunk]:
-        with located(self.path):
+        with add_path_to_errors(self.path):
             read_names(self.names, self.n_sources)
             start = 0
             for codes, ids, gold in self._source.chunks(self._coding, self.chunk_rows):
@@ -305,7 +305,7 @@ def open_votes(
     if chunk_rows is not None:
         read_integer("chunk_rows", chunk_rows, 1)
     given = open_input(path)
-    with located(given.shown):
+    with add_path_to_errors(given.shown):
         found, roles, source = _read(given, detect_format(given, format), options)
         if not source.n_items:
             raise VoteFileError("The file contains no items.")
@@ -415,7 +415,7 @@ def read_records(path: StrPath) -> list[Any]:
     [{'id': '7', 'text': 'Buy now'}]
     """
     source = open_input(path)
-    with located(source.shown):
+    with add_path_to_errors(source.shown):
         if source.shown.lower().endswith(_TEXT_ENDINGS):
             return [line for text in text_blocks(source) for line in text.splitlines()]
         return list(iterate_records(source))
@@ -475,7 +475,7 @@ def read_score_file(
         Names of the sources of an earlier fit; other columns of a wide table are left out.
     """
     source = open_input(path)
-    with located(source.shown):
+    with add_path_to_errors(source.shown):
         columns = read_columns(source)
         names = list(columns)
         if not names:

@@ -19,7 +19,7 @@ from flyingsquid.exceptions import Hint, OptionError, VoteFileError
 from flyingsquid.files.arrays import GOLD, MARK, WEAK
 from flyingsquid.files.columns import Form, list_of_values
 from flyingsquid.files.exchange import TOOLS, export_text
-from flyingsquid.files.inputs import DELIMITERS, FORMATS, StrPath, located
+from flyingsquid.files.inputs import DELIMITERS, FORMATS, StrPath, add_path_to_errors
 from flyingsquid.files.outputs import (
     ArrayWriter,
     ColumnarWriter,
@@ -456,7 +456,7 @@ class LabelWriter:
         if n and (codes.min() < -1 or codes.max() >= n_classes):
             wrong = codes.min() if codes.min() < -1 else codes.max()
             raise option_error("labels", f"codes from -1 to {n_classes - 1}", wrong)
-        with located(str(self.path)):
+        with add_path_to_errors(str(self.path)):
             classes = [label_text(label) for label in self.classes]
             of_classes = table.group([table.values(share) for share in shares.T], classes)
             numbers = [table.values(counts.astype(np.int32)), table.values(is_tied(shares))]
@@ -466,7 +466,7 @@ class LabelWriter:
     def __exit__(self, *error: Any) -> None:
         table, self._table = self._table, None
         if table is not None:
-            with located(str(self.path)):  # a failure here removes the file, too
+            with add_path_to_errors(str(self.path)):  # a failure here removes the file, too
                 self._stack.__exit__(*error)
 
     def _encodings(self, types: list[Any]) -> dict[str, Any]:

@@ -261,10 +261,10 @@ def contributions_of(
 
 
 def _listed(contributions: Sequence[Contribution]) -> str:
-    shown = [f"{c.source} ({_brief(c.adds)})" for c in contributions[:_MOST_NAMED]]
+    shown = [f"{c.source} ({_format_log_odds(c.adds)})" for c in contributions[:_MOST_NAMED]]
     rest = contributions[_MOST_NAMED:]
     if rest:
-        shown.append(f"{len(rest)} more ({_brief(math.fsum(c.adds for c in rest))})")
+        shown.append(f"{len(rest)} more ({_format_log_odds(math.fsum(c.adds for c in rest))})")
     return " and ".join([", ".join(shown[:-1]), shown[-1]] if len(shown) > 1 else shown)
 
 
@@ -277,6 +277,6 @@ def _rounded(p: float) -> str:
     return "below 0.001" if p < 0.5 else "above 0.999"
 
 
-def _brief(adds: float) -> str:
+def _format_log_odds(adds: float) -> str:
     # One decimal, unless that would read as nothing.
     return f"{adds:+.1f}" if abs(adds) >= 0.05 else f"{adds:+.1g}"

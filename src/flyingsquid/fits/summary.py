@@ -193,11 +193,11 @@ def notes_of(diagnostics: Diagnostics, moments: Moments, leave_out: Sequence[str
     for first, *others in diagnostics.identical:
         # The first of a group stays unmarked, so that dropping the marked ones keeps one.
         for name in others:
-            notes[at[name]].append(f"{_likeness(moments, at[first], at[name])} of {first}")
+            notes[at[name]].append(f"{_describe_likeness(moments, at[first], at[name])} of {first}")
     return notes
 
 
-def _likeness(moments: Moments, i: int, j: int) -> str:
+def _describe_likeness(moments: Moments, i: int, j: int) -> str:
     return "copy" if moments.table(i, j).diagonal().any() else "opposite"
 
 

@@ -30,7 +30,7 @@ from flyingsquid.votes.arguments import item_ids, join_labels, read_task_gold, r
 from flyingsquid.votes.codes import Label
 from flyingsquid.votes.decisions import Output, TieBreak, as_label_array, decide, expected_credit, to_output
 from flyingsquid.votes.features import FeatureParts
-from flyingsquid.votes.reading import is_empty, located, refuse_options
+from flyingsquid.votes.reading import add_location_to_errors, is_empty, refuse_options
 
 DOUBLE = np.dtype(np.float64)
 # Votes of which labels come back as an array: not in chunks, and not on a cluster.
@@ -267,10 +267,10 @@ class VoteEstimator(VoteReader):
             chunks = as_chunks(votes)
             if chunks is not None:
                 parts = self._snapshot()._label_chunks(chunks, wanted, features)
-                return parts if out is None else written(parts, out)
+                return parts if out is None else write_parts(parts, out)
         posterior = self._label(votes, features, wanted)[1]
         answer = (posterior[:, 0, :] if posterior.shape[1] == 1 else posterior).astype(wanted, copy=False)
-        return answer if out is None else written([answer], out)
+        return answer if out is None else write_parts([answer], out)
 
     @abstractmethod
     def _label(
@@ -297,7 +297,7 @@ class VoteEstimator(VoteReader):
         shape = np.shape(getattr(self, "class_balance_", self.classes_))
         parts = None if features is None else FeatureParts(features)
         for number, chunk in enumerate(chunks.raw()):
-            with located(f"chunk {number}"):
+            with add_location_to_errors(f"chunk {number}"):
                 if is_empty(chunk):
                     answer = np.empty((0, *shape), dtype)
                 else:
@@ -567,7 +567,7 @@ def refuse_features(features: Any, model: object) -> None:
         raise OptionError(f"`features` is not supported by {type(model).__name__}.", parameter="features")
 
 
-def written(parts: Iterable[NDArray[Any]], out: NDArray[Any]) -> NDArray[Any]:
+def write_parts(parts: Iterable[NDArray[Any]], out: NDArray[Any]) -> NDArray[Any]:
     """Write the parts to ``out`` in order; it must have exactly as many rows as all parts together."""
     start = 0
     for part in parts:

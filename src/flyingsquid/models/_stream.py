@@ -32,7 +32,7 @@ from flyingsquid.inference import smoothed_shares
 from flyingsquid.models._base import VoteSchema
 from flyingsquid.models._fitted import Fitted
 from flyingsquid.models.drift import DriftHistory
-from flyingsquid.models.files import fit_from_state, fit_to_state, nested, part_of, unnested
+from flyingsquid.models.files import fit_from_state, fit_to_state, nest_state, part_of, unnest_state
 from flyingsquid.models.validation import given_graph
 from flyingsquid.moments import Moments
 from flyingsquid.moments.adaptive import DyadicCounts, dispersion_of
@@ -555,7 +555,7 @@ class StreamState:
         arrays |= {} if self.gold is None else self.gold.to_arrays()
         last = None
         if self.fitted is not None:
-            last, fit_arrays = nested(fit_to_state(self.fitted.fit, self.fitted.moments), "last")
+            last, fit_arrays = nest_state(fit_to_state(self.fitted.fit, self.fitted.moments), "last")
             arrays |= fit_arrays
         meta = {
             "classes": encode_labels(layout.classes),
@@ -577,7 +577,7 @@ class StreamState:
         window.n_seen, window.urgent = meta["n_seen"], meta["urgent"]
         window.restore(meta["window"], part_of(arrays, "window"))
         if meta["last"] is not None:
-            fit, moments = fit_from_state(unnested(meta["last"], arrays, "last"))
+            fit, moments = fit_from_state(unnest_state(meta["last"], arrays, "last"))
             if moments.classes != layout.classes or moments.names != layout.names:
                 raise ModelFileError("The last fit in the file has other sources or classes.")
             self.fitted = Fitted.of(fit, moments)

@@ -174,39 +174,40 @@ class _Series:
         gaps = np.diff(self.positions, prepend=self.positions[0] - self.windows[0])
         return np.minimum(gaps / self.windows, 1.0) / self.errors**2
 
-    def near(self, cut: int) -> float:
+    def shortest_window(self, cut: int) -> float:
         """Return the shortest window near a cut; a long one may not show the change."""
         return float(self.windows[cut - 1 : cut + 2].min())
 
-    def between(self, cut: int) -> float:
+    def locate_change(self, cut: int) -> float:
         """Return the position of the change between record ``cut`` and the one before it."""
-        return float(self.positions[cut - 1] + self.positions[cut] - self.near(cut)) / 2
+        return float(self.positions[cut - 1] + self.positions[cut] - self.shortest_window(cut)) / 2
 
 
 def _steps(series: _Series, n_series: int) -> list[tuple[int, float, float]]:
     """Return (position, before, after) of every step of one series."""
     threshold = sqrt(2 * log(2 * n_series * len(series.values) / _FALSE_ALARMS))
-    cuts = _apart(series, sorted(_cuts(series, 0, len(series.values), threshold)))
+    cuts = _remove_close_cuts(series, sorted(_find_cuts(series, 0, len(series.values), threshold)))
     edges = [0, *cuts, len(series.values)]
     steps = []
     for left, cut, right in zip(edges, edges[1:], edges[2:], strict=False):
-        at = series.between(cut)
+        at = series.locate_change(cut)
         before, after = (_level(series, slice(*part), at) for part in ((left, cut), (cut, right)))
         if abs(after - before) >= _LEAST_CHANGE:
-            steps.append((_rounded(at, series.near(cut)), before, after))
+            steps.append((_rounded(at, series.shortest_window(cut)), before, after))
     return steps
 
 
-def _apart(series: _Series, cuts: list[int]) -> list[int]:
+def _remove_close_cuts(series: _Series, cuts: list[int]) -> list[int]:
     """Remove cuts that are within a window of the previous one, because they show the same change."""
     kept: list[int] = []
     for cut in cuts:
-        if not kept or series.between(cut) - series.between(kept[-1]) >= series.near(cut):
+        at = series.locate_change(cut)
+        if not kept or at - series.locate_change(kept[-1]) >= series.shortest_window(cut):
             kept.append(cut)
     return kept
 
 
-def _cuts(series: _Series, low: int, high: int, threshold: float) -> list[int]:
+def _find_cuts(series: _Series, low: int, high: int, threshold: float) -> list[int]:
     """Return the records between ``low`` and ``high`` at which the level changes."""
     if high - low < 4:
         return []
@@ -225,11 +226,11 @@ def _cuts(series: _Series, low: int, high: int, threshold: float) -> list[int]:
         return []
     cut = low + int(at[best])
     # Windows that reach across the cut see both sides: their records are a slope, not further steps.
-    middle = series.between(cut)
+    middle = series.locate_change(cut)
     before = low + int(np.searchsorted(series.positions[low:cut], middle, side="right"))
     starts = series.positions[cut:high] - series.windows[cut:high]
     after = cut + int(np.argmax(starts >= middle)) if (starts >= middle).any() else high
-    return [cut, *_cuts(series, low, before, threshold), *_cuts(series, after, high, threshold)]
+    return [cut, *_find_cuts(series, low, before, threshold), *_find_cuts(series, after, high, threshold)]
 
 
 def _level(series: _Series, part: slice, cut: float) -> float:

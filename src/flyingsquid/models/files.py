@@ -153,13 +153,13 @@ def _prefixed(arrays: Mapping[str, NDArray[Any]], prefix: str) -> dict[str, NDAr
     return {f"{prefix}.{name}": array for name, array in arrays.items()}
 
 
-def nested(state: State, prefix: str) -> tuple[dict[str, Any], dict[str, NDArray[Any]]]:
+def nest_state(state: State, prefix: str) -> tuple[dict[str, Any], dict[str, NDArray[Any]]]:
     """Return a state as part of another: its kind and meta, and its arrays under a prefix."""
     return {"kind": state.kind, "meta": state.meta}, _prefixed(state.arrays, prefix)
 
 
-def unnested(meta: Mapping[str, Any], arrays: Mapping[str, NDArray[Any]], prefix: str) -> State:
-    """Return the state that :func:`nested` described."""
+def unnest_state(meta: Mapping[str, Any], arrays: Mapping[str, NDArray[Any]], prefix: str) -> State:
+    """Return the state that :func:`nest_state` described."""
     check_fields(meta, {"kind": TEXT, "meta": OBJECT}, f"{prefix}.")
     return State(meta["kind"], meta["meta"], part_of(arrays, prefix))
 

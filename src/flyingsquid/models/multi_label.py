@@ -41,7 +41,7 @@ from flyingsquid.files.state import (
 from flyingsquid.graph import DependencyGraph
 from flyingsquid.models._base import mean_credit, read_tie_generator
 from flyingsquid.models._estimator import Estimator, not_fitted
-from flyingsquid.models.files import nested, options_from_meta, options_to_meta, unnested
+from flyingsquid.models.files import nest_state, options_from_meta, options_to_meta, unnest_state
 from flyingsquid.models.label_model import LabelModel
 from flyingsquid.models.majority_vote import MajorityVote
 from flyingsquid.moments.files import graph_from_meta
@@ -49,7 +49,7 @@ from flyingsquid.votes import Votes, as_votes, frames
 from flyingsquid.votes.arguments import item_ids, join_labels, join_weights, read_gold, read_task_gold
 from flyingsquid.votes.codes import Label, require_same
 from flyingsquid.votes.decisions import TieBreak, as_label_array, decide
-from flyingsquid.votes.reading import located
+from flyingsquid.votes.reading import add_location_to_errors
 
 OnFailure: TypeAlias = Literal["raise", "majority"]
 
@@ -167,7 +167,7 @@ class MultiLabelModel(Estimator):
         for at, (label, read) in enumerate(by_label.items()):
             known = None if truth is None else truth[:, at]
             try:
-                with naming(label):
+                with add_label_to_errors(label):
                     remarks[label] = _fit_quietly(models[label], read, known, weights)
             except NotIdentifiableError as error:
                 if self.on_failure == "raise":
@@ -284,7 +284,7 @@ class MultiLabelModel(Estimator):
         models, failures = self._fitted
         labels = tuple(models)
         parts = [
-            nested(_savable(model, f"the model of label {format_value(label)}")._to_state(), f"label_{c}")
+            nest_state(_savable(model, f"the model of label {format_value(label)}")._to_state(), f"label_{c}")
             for c, (label, model) in enumerate(models.items())
         ]
         declared = read_labels(self.labels)
@@ -309,7 +309,7 @@ class MultiLabelModel(Estimator):
         check_fields(options, _OPTION_FIELDS, "options.")
         declared = options["labels"]
         models: dict[Label, Any] = {
-            label: _model_from_state(unnested(part, state.arrays, f"label_{c}"))
+            label: _model_from_state(unnest_state(part, state.arrays, f"label_{c}"))
             for c, (label, part) in enumerate(zip(labels, state.meta["models"], strict=True))
         }
         most_sources = max((len(each.source_names_) for each in models.values()), default=0)
@@ -430,7 +430,7 @@ def _probabilities(models: Mapping[Label, Any], read: Mapping[Label, Votes]) -> 
 
 
 def _applies(model: Any, votes: Votes, label: Label) -> NDArray[np.float64]:
-    with naming(label):
+    with add_label_to_errors(label):
         posterior = np.asarray(model.predict_proba(votes))
         if posterior.shape != (len(votes), 2):
             raise IncompatibleError(
@@ -493,9 +493,9 @@ NO_YES = (0, 1)
 """The classes of every label: 0 if it does not apply, 1 if it applies."""
 
 
-def naming(label: Label) -> AbstractContextManager[None]:
+def add_label_to_errors(label: Label) -> AbstractContextManager[None]:
     """Add the label to error messages."""
-    return located(f"label {format_value(label)}")
+    return add_location_to_errors(f"label {format_value(label)}")
 
 
 def read_labels(labels: Any) -> tuple[Label, ...] | None:
@@ -573,7 +573,7 @@ def _by_last_axis(data: Any, labels: tuple[Label, ...] | None) -> dict[Label, An
 
 
 def _read_one(data: Any, label: Label) -> Votes:
-    with naming(label):
+    with add_label_to_errors(label):
         votes = as_votes(data, NO_YES)
         votes = _with_row_numbers(votes, data)
         if votes.classes in (NO_YES, (-1, 1)):

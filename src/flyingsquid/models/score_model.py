@@ -119,16 +119,16 @@ class _ScoreFit:
     @property
     def reliability_interval(self) -> Array:
         reach = NORMAL_95 * self.parameters.square_errors / self.parameters.single
-        return np.clip(_around(self.reliability, reach), 0.0, 1.0)
+        return np.clip(_stack_interval(self.reliability, reach), 0.0, 1.0)
 
     @property
     def bias_interval(self) -> Array:
-        return _around(self.truth.bias, NORMAL_95 * self.truth.bias_errors)
+        return _stack_interval(self.truth.bias, NORMAL_95 * self.truth.bias_errors)
 
     @property
     def scale_interval(self) -> Array:
         scale = self.truth.scale
-        return _around(scale, NORMAL_95 * np.abs(scale) * self.parameters.scale_errors)
+        return _stack_interval(scale, NORMAL_95 * np.abs(scale) * self.parameters.scale_errors)
 
     @property
     def noise(self) -> Array:
@@ -138,7 +138,7 @@ class _ScoreFit:
     @property
     def noise_interval(self) -> Array:
         fit = self.parameters
-        variances = _around(fit.noise + fit.repeat_noise, NORMAL_95 * fit.noise_errors)
+        variances = _stack_interval(fit.noise + fit.repeat_noise, NORMAL_95 * fit.noise_errors)
         return fit.spreads[:, None] * np.sqrt(np.maximum(variances, 0.0))
 
     @property
@@ -687,7 +687,7 @@ def _read_levels(levels: Any) -> Array:
     return marks
 
 
-def _around(values: Array, reach: Array) -> Array:
+def _stack_interval(values: Array, reach: Array) -> Array:
     return np.stack([values - reach, values + reach], axis=1)
 
 

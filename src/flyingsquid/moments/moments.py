@@ -385,7 +385,7 @@ class Moments:
         return replace(
             self,
             n_items=self.n_items + other.n_items,
-            _pairs=tuple(a.plus(b) for a, b in zip(self._pairs, other._pairs, strict=True)),
+            _pairs=tuple(a.combine(b) for a, b in zip(self._pairs, other._pairs, strict=True)),
             _units=tuple(a + b for a, b in zip(self._units, other._units, strict=True)),
             missing=self.missing + other.missing,
             names=self.names or other.names,
@@ -402,7 +402,7 @@ class Moments:
         rest = replace(
             self,
             n_items=self.n_items - other.n_items,
-            _pairs=tuple(a.plus(b, -1) for a, b in zip(self._pairs, other._pairs, strict=True)),
+            _pairs=tuple(a.combine(b, -1) for a, b in zip(self._pairs, other._pairs, strict=True)),
             _units=tuple(a - b for a, b in zip(self._units, other._units, strict=True)),
             missing=self.missing - other.missing,
         )
@@ -424,7 +424,7 @@ class Moments:
         """Return the smallest count of any pair of votes or missing votes."""
         missing = self.n_items - self.vote_counts.sum(axis=1)
         lowest = [self.n_items, self.missing.min(), (missing - self.missing.sum(axis=1)).min()]
-        lowest += [pairs.lowest(self.n_items) for pairs in self._pairs]
+        lowest += [pairs.smallest_count(self.n_items) for pairs in self._pairs]
         for unit in self._units:
             votes = unit[:, 1:].reshape(len(unit), self.n_classes, -1)
             lowest += [unit.min(), (unit[:, :1] - votes.sum(axis=1)).min()]

@@ -175,17 +175,17 @@ class DensePairs:
         if factors is None:
             # The source itself is all that is not another.
             cast = np.asarray(self.votes, np.float64)
-            met = np.stack([array[k].sum(axis=2).sum(axis=0) for k in classes], axis=1) - cast
-            sides = np.stack([array[k, k].sum(axis=1) for k in classes], axis=1) - cast
-            return np.maximum(sides, 0.0), np.maximum(met, 0.0)
+            other_votes = np.stack([array[k].sum(axis=2).sum(axis=0) for k in classes], axis=1) - cast
+            agreeing = np.stack([array[k, k].sum(axis=1) for k in classes], axis=1) - cast
+            return np.maximum(agreeing, 0.0), np.maximum(other_votes, 0.0)
         counted = np.tile(factors, (len(factors), 1)) if shared is None else (1 - shared) * factors
         np.fill_diagonal(counted, 0.0)
         # Class by class: for many sources, a second copy of the counts would dominate the time.
-        meet = [np.einsum("ij,ij->i", array[k].sum(axis=0), counted) for k in classes]
-        side = [np.einsum("ij,ij->i", array[k, k], counted) for k in classes]
-        return np.stack(side, axis=1), np.stack(meet, axis=1)
+        other_votes = np.stack([np.einsum("ij,ij->i", votes.sum(axis=0), counted) for votes in array], axis=1)
+        agreeing = np.stack([np.einsum("ij,ij->i", array[k, k], counted) for k in classes], axis=1)
+        return agreeing, other_votes
 
-    def lowest(self, n_items: float) -> float:
+    def smallest_count(self, n_items: float) -> float:
         """Return the smallest count of any pair of votes or missing votes."""
         votes = self.votes
         missing = n_items - votes.sum(axis=1)
@@ -196,7 +196,7 @@ class DensePairs:
             np.fill_diagonal(table, 0)
         return float(min(part.min() for part in (self.array, one_missing, both_missing)))
 
-    def plus(self, other: PairCounts, sign: int = 1) -> DensePairs:
+    def combine(self, other: PairCounts, sign: int = 1) -> DensePairs:
         """Return the sum, or the difference for ``sign=-1``."""
         theirs = other.to_dense().array
         return DensePairs(self.array + theirs if sign > 0 else self.array - theirs)
@@ -332,13 +332,13 @@ class SparsePairs:
         by_first = np.searchsorted(kept, matrix.indptr[::m])
         vote = np.repeat(np.arange(k, dtype=other.dtype), np.diff(by_first))
         pair = source[kept].astype(np.intp) * m + other[kept]
-        is_met = np.zeros(m * m, np.bool_)
-        is_met[pair] = True
-        met = np.flatnonzero(is_met)
+        is_shared = np.zeros(m * m, np.bool_)
+        is_shared[pair] = True
+        shared = np.flatnonzero(is_shared)
         number = np.empty(m * m, np.intp)
-        number[met] = np.arange(len(met))
+        number[shared] = np.arange(len(shared))
         pair, same = number[pair], np.flatnonzero(vote == of_other)
-        agreement = np.asarray(np.bincount(pair[same], times[same], len(met)), np.float64)
+        agreement = np.asarray(np.bincount(pair[same], times[same], len(shared)), np.float64)
         # Integers of two bytes are sorted in linear time.
         order = np.argsort(of_other.astype(np.uint16) if k < 1 << 16 else of_other, kind="stable")
         by_second = np.concatenate([[0], np.cumsum(np.bincount(of_other, minlength=k))])
@@ -348,12 +348,12 @@ class SparsePairs:
             first, second = slice(*by_first[k : k + 2]), slice(*by_second[k : k + 2])
             return np.stack(
                 [
-                    np.bincount(pair[first], times[first], len(met)),
-                    np.bincount(pair_by_second[second], times_by_second[second], len(met)),
+                    np.bincount(pair[first], times[first], len(shared)),
+                    np.bincount(pair_by_second[second], times_by_second[second], len(shared)),
                 ]
             )
 
-        return PairAgreement.of(met // m, met % m, map(votes_on, range(self.n_classes)), agreement)
+        return PairAgreement.of(shared // m, shared % m, map(votes_on, range(self.n_classes)), agreement)
 
     def others_votes(self) -> Array:
         m, k, matrix = self.n_sources, self.n_classes, self.matrix
@@ -386,14 +386,14 @@ class SparsePairs:
             at = np.flatnonzero(is_shared[row % m] & is_shared[other])
             counts[at] *= 1 - shared[row[at] % m, other[at]]
         factors = np.ones(m) if factors is None else factors
-        agreeing = np.where(row // m == vote, counts, 0.0)
-        sides, met = (
+        same_class = np.where(row // m == vote, counts, 0.0)
+        agreeing, other_votes = (
             (csr_array((each, other, matrix.indptr), shape=(k * m, m)) @ factors).reshape(k, m).T
-            for each in (agreeing, counts)
+            for each in (same_class, counts)
         )
-        return sides, met
+        return agreeing, other_votes
 
-    def lowest(self, n_items: float) -> float:
+    def smallest_count(self, n_items: float) -> float:
         # A missing vote next to a vote cannot be negative if no pair exceeds the votes of its sources.
         matrix, cast = self.matrix, self.matrix.diagonal()
         least = [
@@ -403,7 +403,7 @@ class SparsePairs:
         ]
         return float(min(*least, n_items - cast.max(initial=0)))
 
-    def plus(self, other: PairCounts, sign: int = 1) -> PairCounts:
+    def combine(self, other: PairCounts, sign: int = 1) -> PairCounts:
         theirs = other.to_sparse().matrix
         total = self.matrix + theirs if sign > 0 else self.matrix - theirs
         return pair_counts_of(csr_array(total), self.n_classes)

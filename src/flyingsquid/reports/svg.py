@@ -402,35 +402,40 @@ def _label_width(names: Iterable[str], most: float = _LONGEST_LABEL) -> float:
 def _svg(chart: Chart, height: float, parts: Iterable[str], width: float = _WIDTH) -> str:
     kind = "plot big" if width > _WIDTH else "plot"
     return (
-        f'<svg class="{kind}" viewBox="0 0 {_num(width)} {_num(height)}" role="img" '
+        f'<svg class="{kind}" viewBox="0 0 {_format(width)} {_format(height)}" role="img" '
         f'aria-label="{escape_text(chart.title)}"><desc>{escape_text(chart.description, 2_000)}</desc>'
         f"{''.join(parts)}</svg>"
     )
 
 
-def _num(value: float) -> str:
+def _format(value: float) -> str:
     return f"{round(value, 1) + 0.0:g}"  # adding 0 turns -0.0 into 0
 
 
 def _line(kind: str, x1: float, y1: float, x2: float, y2: float) -> str:
-    return f'<line class="{kind}" x1="{_num(x1)}" y1="{_num(y1)}" x2="{_num(x2)}" y2="{_num(y2)}"/>'
+    return (
+        f'<line class="{kind}" x1="{_format(x1)}" y1="{_format(y1)}" x2="{_format(x2)}" y2="{_format(y2)}"/>'
+    )
 
 
 def _rect(kind: str, x: float, y: float, width: float, height: float, hint: str = "", more: str = "") -> str:
-    place = f'x="{_num(x)}" y="{_num(y)}" width="{_num(max(width, 0))}" height="{_num(max(height, 0))}"'
-    return _mark(f'rect class="{kind}" {place}{more}', hint)
+    place = f'x="{_format(x)}" y="{_format(y)}"'
+    size = f'width="{_format(max(width, 0))}" height="{_format(max(height, 0))}"'
+    return _mark(f'rect class="{kind}" {place} {size}{more}', hint)
 
 
 def _dot(kind: str, x: float, y: float, radius: float = 3.6, hint: str = "") -> str:
-    return _mark(f'circle class="{kind}" cx="{_num(x)}" cy="{_num(y)}" r="{_num(radius)}"', hint)
+    return _mark(f'circle class="{kind}" cx="{_format(x)}" cy="{_format(y)}" r="{_format(radius)}"', hint)
 
 
 def _diamond(kind: str, x: float, y: float, hint: str = "") -> str:
-    return _mark(f'path class="{kind}" d="M{_num(x)} {_num(y - 4.6)}l4.6 4.6l-4.6 4.6l-4.6 -4.6Z"', hint)
+    return _mark(
+        f'path class="{kind}" d="M{_format(x)} {_format(y - 4.6)}l4.6 4.6l-4.6 4.6l-4.6 -4.6Z"', hint
+    )
 
 
 def _path(kind: str, points: Sequence[tuple[float, float]], *, closed: bool = False) -> str:
-    corners = "L".join(f"{_num(x)} {_num(y)}" for x, y in points)
+    corners = "L".join(f"{_format(x)} {_format(y)}" for x, y in points)
     return f'<path class="{kind}" d="M{corners}{"Z" * closed}"/>'
 
 
@@ -441,7 +446,7 @@ def _mark(opening: str, hint: str) -> str:
 
 
 def _text(text: str, x: float, y: float, kind: str) -> str:
-    return f'<text class="{kind}" x="{_num(x)}" y="{_num(y)}">{escape_text(text)}</text>'
+    return f'<text class="{kind}" x="{_format(x)}" y="{_format(y)}">{escape_text(text)}</text>'
 
 
 def _row_label(name: str, y: float, width: float) -> str:
@@ -454,8 +459,8 @@ def _fitted_text(text: str, x: float, y: float, width: float, kind: str) -> str:
     columns = text_width(shown)
     fit = ""
     if columns * _WIDEST_LETTER > width:  # a wide font might need more room, so letters are set closer
-        fit = f' textLength="{_num(min(width, columns * 5.8))}" lengthAdjust="spacingAndGlyphs"'
+        fit = f' textLength="{_format(min(width, columns * 5.8))}" lengthAdjust="spacingAndGlyphs"'
     return (
-        f'<text class="{kind}" x="{_num(x)}" y="{_num(y)}"{fit}>{escape_text(shown)}'
+        f'<text class="{kind}" x="{_format(x)}" y="{_format(y)}"{fit}>{escape_text(shown)}'
         f"<title>{escape_name(text, 200)}</title></text>"
     )

@@ -26,7 +26,6 @@ from flyingsquid.estimation.binary import (
     is_imbalanced,
 )
 from flyingsquid.estimation.conditional import CONDITIONAL
-from flyingsquid.estimation.errors import accuracy_errors, strength_errors, with_gold
 from flyingsquid.estimation.graph_fit import fit_graph
 from flyingsquid.estimation.independence import (
     CLEARLY_DEPENDENT,
@@ -36,6 +35,7 @@ from flyingsquid.estimation.independence import (
 )
 from flyingsquid.estimation.intervals import intervals_around
 from flyingsquid.estimation.shares import NORMAL_95
+from flyingsquid.estimation.standard_errors import accuracy_errors, strength_errors, with_gold
 from flyingsquid.estimation.triplets import SYMMETRIC, Options
 from flyingsquid.estimation.units import LARGEST_SYSTEM, draw_around_task, draw_votes, with_units
 from flyingsquid.exceptions import GraphError, OptionError

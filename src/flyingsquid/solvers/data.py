@@ -162,10 +162,10 @@ def _read_parts(
         watched = parts
         if gold is not None:
             labels = GoldCollector(gold)
-            watched = VoteChunks(labels.watch(watched), names=parts.names)
+            watched = VoteChunks(labels.collect(watched), names=parts.names)
         if features is not None:
             collector = FeatureCollector(features)
-            watched = VoteChunks(collector.watch(watched), names=parts.names)
+            watched = VoteChunks(collector.collect(watched), names=parts.names)
         data = _from_counts(count_chunks(watched, given, rows=keep_rows), options)
         items = None if gold is None else labels.items()
         featured = None if features is None else collector.items()

@@ -17,7 +17,6 @@ from flyingsquid._values import format_value
 from flyingsquid.estimation.agreement import PASSES, EMVotes
 from flyingsquid.estimation.balance import UNIFORM_NOTE
 from flyingsquid.estimation.confusion import ManyFit, fit_many
-from flyingsquid.estimation.errors import group_errors
 from flyingsquid.estimation.graph_tables import (
     ManyGraphFit,
     expected_tables,
@@ -25,6 +24,7 @@ from flyingsquid.estimation.graph_tables import (
     fit_many_graph,
     with_task_tables,
 )
+from flyingsquid.estimation.standard_errors import group_errors
 from flyingsquid.estimation.units import with_units
 from flyingsquid.exceptions import NotIdentifiableError, OptionError
 from flyingsquid.fits.base import Array, Assessment, Fit

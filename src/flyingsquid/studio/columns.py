@@ -20,7 +20,7 @@ from numpy.typing import NDArray
 from flyingsquid._values import format_list, format_value, is_null, option_error
 from flyingsquid._warnings import capture_source_warnings
 from flyingsquid.exceptions import FlyingSquidError, OptionError, VoteFileError
-from flyingsquid.files.inputs import located, open_input
+from flyingsquid.files.inputs import add_path_to_errors, open_input
 from flyingsquid.files.vote_files import read_columns, read_records
 from flyingsquid.models import LabelModel
 from flyingsquid.studio.rules import OPERATORS, PATTERN_KINDS, match_key, read_source
@@ -136,7 +136,7 @@ def read_items(
         Embeddings of the items, for rules by similarity.
     """
     source = open_input(path)
-    with located(source.shown):
+    with add_path_to_errors(source.shown):
         is_text = source.shown.lower().endswith(".txt")
         columns = {"text": read_records(source.path)} if is_text else read_columns(source)
         if not columns or not len(next(iter(columns.values()))):

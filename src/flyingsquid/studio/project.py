@@ -16,7 +16,7 @@ from typing import Any
 
 from flyingsquid._values import format_list, format_value, option_error
 from flyingsquid.exceptions import OptionError, VoteFileError
-from flyingsquid.files.inputs import located, open_input, read_json
+from flyingsquid.files.inputs import add_path_to_errors, open_input, read_json
 from flyingsquid.files.outputs import open_atomic
 from flyingsquid.studio.rules import describe, is_index, read_source
 
@@ -220,7 +220,7 @@ class Project:
         project = cls(n_items, path, data)
         if path.exists():
             source = open_input(path)
-            with located(source.shown):
+            with add_path_to_errors(source.shown):
                 project._load(read_json(source))
         return project
 
@@ -321,5 +321,5 @@ class Project:
     def save(self) -> None:
         """Replace the project file."""
         if self.path is not None:
-            with located(str(self.path)), open_atomic(Path(os.path.realpath(self.path))) as file:
+            with add_path_to_errors(str(self.path)), open_atomic(Path(os.path.realpath(self.path))) as file:
                 file.write(self.to_json().encode())

@@ -182,7 +182,7 @@ def _columns(votes: Votes, missing: Any) -> dict[str, list[Any]]:
 
 def to_pandas(votes: Votes) -> Any:
     """Return a ``pandas.DataFrame`` with one column per source, indexed by item."""
-    pandas = _need("pandas")
+    pandas = _import_package("pandas")
     index = None if votes.items is None else pandas.Index(votes.items)
     kinds = {type(label) for label in votes.classes}
     dtype = {frozenset({int}): "Int64", frozenset({bool}): "boolean"}.get(frozenset(kinds))
@@ -192,7 +192,7 @@ def to_pandas(votes: Votes) -> Any:
 
 def to_polars(votes: Votes) -> Any:
     """Return a ``polars.DataFrame`` with one column per source, and identifiers in the column ``id``."""
-    polars = _need("polars")
+    polars = _import_package("polars")
     ids = {} if votes.items is None else {"id": votes.items.tolist()}
     columns = _columns(votes, None)
     if set(ids) & set(columns):
@@ -219,7 +219,7 @@ def to_output(values: NDArray[Any], output: str, ids: Sequence[Any] | None, colu
         return values
     if values.ndim > 2:
         raise option_error("output", "'numpy' for several tasks", output)
-    package = _need(output)
+    package = _import_package(output)
     if output == "pandas":
         index = None if ids is None else package.Index(ids)
         if values.ndim == 1:
@@ -230,7 +230,7 @@ def to_output(values: NDArray[Any], output: str, ids: Sequence[Any] | None, colu
     return package.DataFrame(named | {str(name): rows[:, j] for j, name in enumerate(columns)})
 
 
-def _need(package: str) -> Any:
+def _import_package(package: str) -> Any:
     try:
         return import_module(package)
     except ImportError as error:

@@ -381,7 +381,7 @@ class FeatureCollector:
     --------
     >>> chunks = VoteChunks([[[0, 1], [1, 1]], [[0, 0]]], classes=[0, 1])
     >>> collector = FeatureCollector(np.array([[0.5], [0.1], [0.3]]))
-    >>> len(list(collector.watch(chunks))), collector.items().votes.n_items
+    >>> len(list(collector.collect(chunks))), collector.items().votes.n_items
     (2, 3)
     """
 
@@ -389,7 +389,7 @@ class FeatureCollector:
         self._parts = FeatureParts(features)
         self._found: FeatureItems | None = None
 
-    def watch(self, chunks: VoteChunks) -> Iterator[Votes]:
+    def collect(self, chunks: VoteChunks) -> Iterator[Votes]:
         """Yield the chunks, and keep a sample of their items."""
         for votes in chunks:
             n = votes.n_items

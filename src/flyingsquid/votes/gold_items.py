@@ -148,7 +148,7 @@ class GoldCollector:
     --------
     >>> chunks = VoteChunks([[[0, 1], [1, 1]], [[0, 0]]], classes=[0, 1])
     >>> gold = GoldCollector([None, 1, 0])
-    >>> len(list(gold.watch(chunks))), gold.items().labels.tolist()
+    >>> len(list(gold.collect(chunks))), gold.items().labels.tolist()
     (2, [[1], [0]])
     """
 
@@ -157,7 +157,7 @@ class GoldCollector:
         self._column = as_column(gold if self._by_id is None else [], "gold")
         self._n_items, self._found, self._seen = 0, list[GoldItems](), set[Any]()
 
-    def watch(self, chunks: VoteChunks) -> Iterator[Votes]:
+    def collect(self, chunks: VoteChunks) -> Iterator[Votes]:
         """Yield the chunks, and keep the votes on items with gold labels."""
         for raw, votes in chunks._pairs():
             self._add(votes, item_ids(raw, votes))

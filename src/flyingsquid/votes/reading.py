@@ -332,7 +332,7 @@ def is_empty(chunk: Any) -> bool:
 
 
 @contextmanager
-def located(where: str) -> Iterator[None]:
+def add_location_to_errors(where: str) -> Iterator[None]:
     """Add a location, such as a chunk, to errors."""
     try:
         yield
@@ -348,7 +348,7 @@ def _slices(array: np.ndarray[Any, Any]) -> Iterator[np.ndarray[Any, Any]]:
 
 def _read(chunk: Any, number: int, classes: tuple[Label, ...] | None, names: tuple[str, ...] | None) -> Votes:
     """Return one chunk as votes of the given classes and names."""
-    with located(f"chunk {number}"):
+    with add_location_to_errors(f"chunk {number}"):
         votes = as_votes(chunk, classes, check=number == 0)
         if names is not None and votes.n_sources != len(names):
             raise VotesError(

@@ -10,8 +10,8 @@ import pytest
 from scipy import stats
 
 from flyingsquid.estimation.balance import BalanceEstimate, _triples, resolve_balance, resolve_task_balance
-from flyingsquid.estimation.errors import group_errors, single_triplet_errors, triplet_mean_errors
 from flyingsquid.estimation.sources import SignedMoments
+from flyingsquid.estimation.standard_errors import group_errors, single_triplet_errors, triplet_mean_errors
 from flyingsquid.estimation.triplets import (
     Pairs,
     accuracies_from_balance,
