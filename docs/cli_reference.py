@@ -85,7 +85,8 @@ def _text(help_text: str) -> list[str]:
         head, _, rest = paragraph.removeprefix("\b\n").partition("\n")
         if head.startswith("  "):
             head, rest = "", f"{head}\n{rest}"
-        lines += [head, "", *(["```text", textwrap.dedent(rest).rstrip(), "```", ""] if rest else [])]
+        lines += [head, ""] if head else []
+        lines += ["```text", textwrap.dedent(rest).rstrip(), "```", ""] if rest else []
     return lines
 
 

@@ -117,26 +117,37 @@ def stream(
 ) -> None:
     """Label a stream of votes whose sources may drift, without gold labels.
 
-    VOTES is a file of JSON lines, or - for standard input (the default). A line is an object with one
-    vote per source, {"links": "spam", "short": null}, and perhaps a field that identifies the item; or an
-    object with a field "votes" that contains such an object or a list, {"id": 7, "votes": ["spam", null]},
-    whose other fields are ignored; or a list of votes. null and -1 abstain, and so does a source that is
-    missing from an object. For every line, in order, one line is written:
+    VOTES is a file of JSON lines, or - for standard input (the default). A line has one of these forms:
+
+    \b
+      {"id": 7, "links": "spam", "short": null}
+      {"id": 7, "votes": {"links": "spam", "short": null}, "text": "other fields are ignored"}
+      {"id": 7, "votes": ["spam", null]}
+      ["spam", null]
+
+    null, -1, and sources that are missing from an object abstain. The identifier is optional; an item without
+    one gets the number of its line. One line is written for each line that is read, in the same order:
 
     \b
       {"id": 7, "label": "spam", "probabilities": {"ham": 0.03, "spam": 0.97}}
 
-    The id is that of the line, or its number. Lines are processed in blocks of --block lines, so labels do
-    not depend on when lines arrive. A block is labeled when it is full or the input ends.
+    Lines are processed in blocks of --block lines, so labels do not depend on when lines arrive. A block is
+    labeled when it is full or the input ends.
 
-    With --checkpoint and --output, a run that was killed and is started again with the same input and options
-    writes the same as an uninterrupted run: labels after the last checkpoint are removed and written again.
-    Standard output cannot be truncated, so labels after the last checkpoint are printed twice. You may
-    append lines to the input in the meantime.
+    With --checkpoint and --output, a run that was killed can be started again with the same input and
+    options. Labels after the last checkpoint are removed and written again, so the output is the same as that
+    of an uninterrupted run. Standard output cannot be truncated, so there these labels are printed twice. You
+    may append lines to the input in the meantime.
 
-    Exit codes: 0 success, 1 an error, described in one line, 2 invalid usage, 129 SIGHUP, 130 SIGINT and
-    143 SIGTERM (a checkpoint was written; lines of an incomplete block have no label yet), 141 standard
-    output was closed.
+    \b
+    Exit codes:
+      0    success
+      1    an error, described in one line
+      2    invalid usage
+      129, 130, 143
+           SIGHUP, SIGINT, SIGTERM; a checkpoint was written, and lines of an
+           incomplete block have no label yet
+      141  standard output was closed
 
     \b
     Examples:
