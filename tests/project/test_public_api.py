@@ -116,6 +116,11 @@ def test_the_reference_has_every_section():
     assert sections == [(title, title) for title in PUBLIC["names"]]
 
 
+def test_every_member_has_a_description():
+    text = (ROOT / "docs" / "reference" / "api.md").read_text("utf-8")
+    assert not re.findall(r"^\| `.*` \|\s*\|$", text, re.MULTILINE)
+
+
 @pytest.mark.skipif(not HAS_TORCH, reason="the page documents flyingsquid.torch")
 @pytest.mark.parametrize("page", PAGES, ids=lambda page: page.name)
 def test_the_tables_of_public_names_are_current(page):

@@ -169,10 +169,12 @@ class Moments:
 
     @property
     def n_sources(self) -> int:
+        """Number of sources, m."""
         return self._plan.n_sources
 
     @property
     def n_classes(self) -> int:
+        """Number of classes, K."""
         return len(self.classes)
 
     @property

@@ -489,18 +489,22 @@ class Votes:
 
     @property
     def n_items(self) -> int:
+        """Number of items, n."""
         return int(self.codes.shape[0])
 
     @property
     def n_sources(self) -> int:
+        """Number of sources, m."""
         return int(self.codes.shape[1])
 
     @property
     def n_classes(self) -> int:
+        """Number of classes, K."""
         return len(self.classes)
 
     @property
     def is_sparse(self) -> bool:
+        """True if the codes are stored as a scipy sparse array."""
         return isinstance(self.codes, csr_array)
 
     @property
