@@ -106,7 +106,7 @@ def _plain(text: str) -> str:
 
 
 def _attribute(owner: type, name: str) -> str:
-    """Return the description of an attribute in the docstring of its class or bases, or if fitted of LabelModel."""
+    """Return the description of an attribute in its class, its bases, or LabelModel if fitted."""
     for one in (*owner.__mro__, *([resolve("fs.LabelModel")] if name.endswith("_") else [])):
         text = inspect.cleandoc(one.__doc__ or "")
         if found := re.search(rf"^(?:\w+, )*{name}(?:, \w+)* : (.*)\n((?:    .*\n?)*)", text, re.MULTILINE):
