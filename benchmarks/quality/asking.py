@@ -283,19 +283,25 @@ _TAIL = """## How to read it
 
 ## What was decided on the design half
 
-The stopping rule and the number of refits were chosen on `llm_civilcomments`, `crowd_rte`, `crowd_adult`
-and simulated panels; [0016](../design/0016-panels.md#when-to-stop-asking) explains it. The tolerance of
-half a point is the goal, and was not tuned. That items of a crowd are started in parts was chosen on
-`crowd_adult`, `crowd_trec` and `crowd_rte`. That two judges are asked about every item, and that plausible
-tables determine the loss, was chosen on 360 small simulated panels other than those above; it changes nothing
-in crowds, whose workers have too few votes in the pilot. A former rule lost 1.9 points on simulated panels,
-because it stopped items at an error of 5% even if the other judges would have reduced it to 1%. Without
-cross-fitting (calibrating on items that the model was fitted to), several times as many labels as intended
-changed on `crowd_rte`. If dependence and the adequacy of the tables are estimated from all votes instead of
-the pilot, independent judges look dependent, because two judges both vote mainly on items on which earlier
-votes disagreed. If judges of similar value do not take turns, `llm_civilcomments` loses .4 points more (all
-three with the former rule). If stopped items are opened again when a later fit is less sure of them, one to
-two points more calls are made, for the same accuracy except on `crowd_trec` (+.4 points).
+The [stopping rule](../design/0016-panels.md#when-to-stop-asking) and the number of refits were chosen on
+`llm_civilcomments`, `crowd_rte`, `crowd_adult` and simulated panels. The tolerance of half a point is the
+goal, and was not tuned. Two parts of the rule were chosen on other data:
+
+- Items of a crowd are started in parts: `crowd_adult`, `crowd_trec` and `crowd_rte`.
+- Two judges are asked about every item, and plausible tables determine the loss: 360 small simulated panels
+  other than those above. This changes nothing in crowds, whose workers have too few votes in the pilot.
+
+Alternatives that were tried (the last three with the first rule):
+
+- The first rule stopped items at an error of 5% even if the other judges would have reduced it to 1%. It lost
+  1.9 points on simulated panels.
+- If stopped items are opened again when a later fit is less sure of them, one to two points more calls are
+  made, for the same accuracy except on `crowd_trec` (+.4 points).
+- Without cross-fitting (calibrating on items that the model was fitted to), several times as many labels as
+  intended changed on `crowd_rte`.
+- If dependence and the adequacy of the tables are estimated from all votes instead of the pilot, independent
+  judges look dependent, because two judges both vote mainly on items on which earlier votes disagreed.
+- If judges of similar value do not take turns, `llm_civilcomments` loses .4 points more.
 """
 
 

@@ -198,6 +198,59 @@ def test_the_language_is_plain():
     assert not offenses, "\n".join(offenses)
 
 
+LONGEST_PARAGRAPH = 900  # characters, about seven lines; a longer one holds several ideas
+
+
+def find_long_paragraphs(text: str) -> Iterator[str]:
+    """Yield the beginnings of paragraphs and list items of a page that are too long. Tables may be longer."""
+    for _line, kind, part in read_page(text):
+        for paragraph in re.split(r"\n[ \t]*\n|\n(?=[ ]*(?:[-*]|\d+\.) )", part if kind == "page" else ""):
+            prose = " ".join(line for line in paragraph.splitlines() if not line.lstrip().startswith("|"))
+            if len(prose) > LONGEST_PARAGRAPH:
+                yield prose[:60]
+
+
+def test_paragraphs_are_short():
+    found = {
+        str(page.relative_to(ROOT)): list(find_long_paragraphs(page.read_text("utf-8"))) for page in PAGES
+    }
+    assert not {page: beginnings for page, beginnings in found.items() if beginnings}
+
+
+def test_long_paragraphs_are_found():
+    words = "word " * 200
+    assert list(find_long_paragraphs(f"# Title\n\n{words}"))
+    assert list(find_long_paragraphs(f"- first\n- {words}"))
+    assert not list(find_long_paragraphs(f"{words[:800]}\n\n{words[:800]}\n- {words[:800]}\n| {words} |"))
+
+
+def test_entries_of_the_changelog_are_short():
+    """One change per entry. What changed since a version that was never released is not an entry."""
+    text = (ROOT / "CHANGELOG.md").read_text("utf-8")
+    entries = [" ".join(entry.split()) for entry in re.findall(r"^- (.*(?:\n  .*)*)", text, re.MULTILINE)]
+    assert entries
+    assert not [entry for entry in entries if len(re.sub(r"\]\([^)]*\)", "]", entry)) > 300]
+    first_release = text.rpartition("\n## ")[2]
+    assert not re.findall(
+        r".*\b(?:than before|than earlier|no longer|formerly|used to be)\b.*", first_release
+    )
+
+
+def test_links_name_their_target():
+    """Pages for users name a design page by its subject: its number means nothing to them."""
+    users = [
+        page
+        for page in PAGES
+        if page.parent.name in ("guides", "tutorials", "concepts", "reference") or page.name == "README.md"
+    ]
+    found = [
+        f"{page.relative_to(ROOT)}: {link}"
+        for page in users
+        for link in re.findall(r"\[\d{4}\]\(", page.read_text("utf-8"))
+    ]
+    assert not found
+
+
 @pytest.mark.parametrize(
     ("kind", "text", "name"),
     [
