@@ -25,10 +25,10 @@ from flyingsquid.votes import Votes
 from flyingsquid.votes.codes import OneHot
 
 Array = NDArray[np.float64]
-# The prior of a table: this many votes, and this share of them correct.
+# The prior of a table: this many votes, and this share of them correct (docs/design/0007-many-classes.md, a).
 PRIOR_VOTES, PRIOR_RIGHT = 4.0, 0.7
 # The votes of other sources on the items where a source votes for a class count as at most this many gold
-# labels.
+# labels. This number harms neither the log loss nor the accuracy (docs/design/0007-many-classes.md, j).
 OTHER_VOTES_AS_GOLD = 50.0
 PASSES = 10
 

@@ -24,7 +24,7 @@ from flyingsquid.exceptions import NotIdentifiableError
 from flyingsquid.moments import Moments
 
 Array = NDArray[np.float64]
-# Most iterations of alternating least squares, and of Newton's method afterwards.
+# Maximum number of iterations of alternating least squares, and of Newton's method afterwards.
 _SWEEPS = 30
 # A simultaneous update overshoots the scale of b, by its whole error. So this share of it reduces that error
 # to a third, and those of single sources, which hardly depend on each other, too.

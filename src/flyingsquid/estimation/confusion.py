@@ -59,7 +59,8 @@ def fit_one_vs_rest(moments: Moments, balance: Array, *, method: str, screen: fl
 
 # With a larger standard error of some class the estimate is not used, as for two classes.
 _LARGEST_STANDARD_ERROR = 0.075
-# Passes end when no class changes by more than this, or after this many rounds of ten.
+# Passes end when no class changes by more than this, or after this many rounds of ten; ten passes are not
+# enough for weak sources (docs/design/0007-many-classes.md, l).
 _TOLERANCE, _ROUNDS = 1e-4, 20
 # With fewer items that have three votes, per class, triples of votes determine nothing. With gold labels the
 # standard error decides, unless there are fewer items than classes, which cannot be enough.

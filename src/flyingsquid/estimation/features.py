@@ -29,7 +29,8 @@ Items = NDArray[np.intp]
 PosteriorOf = Callable[[Mask, Items], Array]
 # Weights of features relative to votes. With 1, both count fully, and evidence never counts more than fully.
 _WEIGHTS = np.array([0.0, 0.125, 0.25, 0.375, 0.5, 0.75, 1.0, 1.5, 2.0, 3.0])
-# Features are used if held-out votes support them by this many standard errors; with 2, noise was used once.
+# Features are used if held-out votes support them by this many standard errors; with 2, noise was used in one
+# of six simulations (docs/design/0017-features.md).
 _LEAST_Z = 3.0
 # The same for support by gold labels alone.
 _LEAST_GOLD_Z = 2.0

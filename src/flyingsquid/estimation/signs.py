@@ -17,11 +17,13 @@ from flyingsquid._values import format_count, format_value
 from flyingsquid.exceptions import NotIdentifiableError
 
 Array = NDArray[np.float64]
-# Evidence below this many standard errors does not connect two groups, and does not orient one.
+# The thresholds are explained in docs/design/0002-triplet-estimates.md, those of gold labels in
+# docs/design/0004-class-conditional.md.
+# Evidence below this many standard errors does not connect two groups, nor determine the sign of one.
 _NEEDED_ERRORS = 2.0
 # A single pair needs more, because many pairs are tested.
 _ERRORS_FOR_LINK = 3.0
-# Anchors of which more than this share (by strength of the source) contradict the rest are refused.
+# Anchors raise an error if more than this share of them (by strength of the source) contradicts the rest.
 _CONTRADICTION = 0.4
 # Gold labels decide a sign when they make it e² times likelier than its opposite.
 _CLEAR_PREFERENCE = 2.0

@@ -32,7 +32,8 @@ Edge = tuple[int, int]
 LEAST_SOURCES = 5
 # An edge joins two groups only if three other groups remain to test it.
 LEAST_GROUPS = 4
-# Sources of one group are not compared with each other, so a large group is compared with few sources.
+# Sources of one group are not compared with each other, so a large group is compared with few sources. Other
+# limits make no consistent difference on the design datasets (docs/design/0006-structure.md, f).
 LARGEST_GROUP = 2 * MOST_SOURCES_IN_A_UNIT
 # A source keeps at least this many partners that it is compared with.
 _LEAST_PARTNERS = 3

@@ -10,7 +10,8 @@ from numpy.typing import NDArray
 from flyingsquid.moments import Moments, PairAgreement
 
 Array = NDArray[np.float64]
-# A source counts as average until it has this many votes.
+# Pseudo-votes that shrink the weight of a vote to the average of its class, and limits of weights. With 40
+# pseudo-votes, or without limits, results are the same (docs/design/0009-default.md).
 _AVERAGE_VOTES = 20.0
 _LEAST_WEIGHT, _MOST_WEIGHT = 0.2, 3.0
 # Agreement is kept away from 0 and 1, where the odds are infinite.

@@ -278,5 +278,5 @@ def _rounded(p: float) -> str:
 
 
 def _format_log_odds(adds: float) -> str:
-    # One decimal, unless that would read as nothing.
+    # One decimal, unless the number would be rounded to 0.
     return f"{adds:+.1f}" if abs(adds) >= 0.05 else f"{adds:+.1g}"

@@ -187,7 +187,7 @@ class VoteEstimator(VoteReader):
 
     def for_labeling(self) -> Self:
         """Return a model that labels the same way, to be sent to workers; smaller if possible."""
-        _ = self.vote_schema_  # fitted
+        _ = self.vote_schema_  # raises NotFittedError if the model is not fitted
         return self
 
     # The type of the result depends on the type of the votes; the overloads declare it.
@@ -261,7 +261,7 @@ class VoteEstimator(VoteReader):
         if not isinstance(votes, (Votes, np.ndarray)):
             on_cluster = distributed_votes(votes)
             if on_cluster is not None:
-                _ = self.vote_schema_  # fitted
+                _ = self.vote_schema_  # raises NotFittedError if the model is not fitted
                 refuse_options(out=out, features=features)
                 return on_cluster.label(self, "predict_proba", {"dtype": wanted})
             chunks = as_chunks(votes)
@@ -379,7 +379,7 @@ class VoteEstimator(VoteReader):
             return to_output(labels, output, ids, label_columns(labels))
         on_cluster = distributed_votes(votes) if features is None else None
         if on_cluster is not None:
-            _ = model.vote_schema_  # fitted
+            _ = model.vote_schema_  # raises NotFittedError if the model is not fitted
             return on_cluster.label(model, "predict", {"joint": True} if joint else {"tie_break": tie_break})
         if joint:
             chunks = as_chunks(votes)

@@ -81,7 +81,7 @@ def dispersion_of(newer: NDArray[np.float64], older: NDArray[np.float64], size: 
 # ---------------------------------------------------------------------- window
 
 
-# Most parts of the same size.
+# Maximum number of parts of the same size.
 _PER_SIZE = 3
 # Dispersion and prediction errors are averaged over about this many blocks.
 _AVERAGED_BLOCKS = 50

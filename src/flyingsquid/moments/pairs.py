@@ -173,7 +173,7 @@ class DensePairs:
         """
         array, classes = self.array, range(len(self.array))
         if factors is None:
-            # The source itself is all that is not another.
+            # All votes on these items, minus the votes of the source itself.
             cast = np.asarray(self.votes, np.float64)
             other_votes = np.stack([array[k].sum(axis=2).sum(axis=0) for k in classes], axis=1) - cast
             agreeing = np.stack([array[k, k].sum(axis=1) for k in classes], axis=1) - cast

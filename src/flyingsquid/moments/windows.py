@@ -223,7 +223,7 @@ class RowRing:
 
 # Size of the buffer of rows that are not counted yet.
 _WAITING = 1024
-# Most memory of a window of rows.
+# Maximum memory of a window of rows.
 _MOST_BYTES = 1 << 32
 _MOST_ROWS = 1 << 53
 
