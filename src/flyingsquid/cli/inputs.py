@@ -30,7 +30,7 @@ from flyingsquid.graph import DependencyGraph
 from flyingsquid.models import LabelModel, MajorityVote, OnlineLabelModel, SequenceLabelModel, load
 from flyingsquid.solvers import get_solver
 from flyingsquid.votes import VoteChunks, Votes
-from flyingsquid.votes.conventions import GOLD_NAMES, LABEL_NAMES, find_layout
+from flyingsquid.votes.conventions import GOLD_NAMES, LABEL_NAMES, find_layout, normalize_name
 
 if TYPE_CHECKING:
     from flyingsquid.analysis import PanelReport
@@ -370,7 +370,7 @@ def gold_of_file(path: str, chunk: VoteChunk, file: VoteFile) -> NDArray[np.int6
 def _label_column(names: list[str], item: str | None, path: str) -> str:
     """Return the column of gold labels: the only one besides the item column, or one with a usual name."""
     others = [name for name in names if name != item]
-    usual = [name for name in others if name.lower() in GOLD_NAMES | LABEL_NAMES]
+    usual = [name for name in others if normalize_name(name) in GOLD_NAMES | LABEL_NAMES]
     found = others if len(others) == 1 else usual
     if len(found) != 1:
         raise VoteFileError(
