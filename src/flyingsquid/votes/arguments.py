@@ -139,13 +139,16 @@ def join_labels(y: Any, votes: Any, read: Votes, what: str = "y") -> Any:
     """Return gold labels or weights in the order of the items, as :func:`join_by_item` does.
 
     ``read`` are the ``votes`` after reading. Without identifiers a Series is matched by position, as in
-    scikit-learn.
+    scikit-learn, unless ``votes`` are Votes, perhaps of a table that is numbered from 0, and the Series has
+    these numbers in another order.
     """
     if y is None:
         return None
     ids = item_ids(votes, read, y)
     if ids is None and nw.dependencies.is_pandas_series(y):
-        return y
+        is_shuffled = isinstance(votes, Votes) and set(y.index.tolist()) == set(range(read.n_items))
+        if not is_shuffled:
+            return y
     return join_by_item(y, ids, read.n_items, what)
 
 
