@@ -95,7 +95,7 @@ def test_columns_that_a_vectorized_function_may_return(column, classes, codes):
 def test_a_series_in_another_order_than_the_table_is_an_error():
     pd = pytest.importorskip("pandas")
     table = pd.DataFrame({"likes": [7, 1, 3]}, index=["x", "y", "z"])
-    with pytest.raises(LabelingError, match="'v'.*index"):
+    with pytest.raises(LabelingError, match=r"'v'.*index"):
         fs.apply([vectorized(lambda data: data["likes"].sort_values().gt(2))], table)
     joined = fs.apply([vectorized(lambda data: data["likes"].sort_values().gt(2).reindex(data.index))], table)
     assert joined.codes.ravel().tolist() == [1, 0, 1]

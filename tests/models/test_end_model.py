@@ -289,7 +289,7 @@ def test_probabilities_in_another_order_than_the_rows_are_refused():
     proba = fs.MajorityVote().fit(frame).predict_proba(frame, output="pandas")
     for table in (X, X.to_numpy()):
         assert fs.to_training_set(table, proba, votes=frame).proba.tolist() == proba.to_numpy().tolist()
-        with pytest.raises(IncompatibleError, match="`proba`.*order"):
+        with pytest.raises(IncompatibleError, match=r"`proba`.*order"):
             fs.to_training_set(table, proba[::-1], votes=frame)
 
 

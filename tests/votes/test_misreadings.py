@@ -245,7 +245,7 @@ def test_a_series_in_another_order_than_votes_without_identifiers_is_an_error():
     votes, y = fs.Votes.from_frame(FRAME), pd.Series(TRUTH)
     model, shuffled = fs.LabelModel().fit(votes), y.sample(frac=1, random_state=0)
     for score in (model.score, fs.summarize):
-        with pytest.raises(FlyingSquidError, match="`y`.*identifiers"):
+        with pytest.raises(FlyingSquidError, match=r"`y`.*identifiers"):
             score(votes, shuffled)
     assert model.score(FRAME, shuffled) == model.score(votes, y)
     # As in cross-validation, a part has the index of all items.

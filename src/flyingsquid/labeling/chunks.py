@@ -317,7 +317,7 @@ def _check_index(returned: Any, data: Any) -> None:
         return
     if not returned.index.equals(data.index) and returned.index.tolist() != [*range(len(data))]:
         raise LabelingError(
-            "a vectorized function must return one value per item, in the order of the data; the index of the "
+            "a vectorized function must return one value per item in the order of the data; the index of the "
             "returned Series is not that of the data. Return `series.reindex(data.index)`, or an array."
         )
 

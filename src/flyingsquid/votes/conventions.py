@@ -28,8 +28,8 @@ from flyingsquid.votes.codes import ABSTAIN, Codes, Label
 _INDEX_NAMES = frozenset({"unnamed:0", "indexlevel0", ""})
 ITEM_NAMES = _INDEX_NAMES | {"id", "item", "itemid", "task", "taskid", "index", "exampleid", "uid", "rowid"}
 SOURCE_NAMES = frozenset({
-    "source", "sourceid", "worker", "workerid", "annotator", "annotatorid", "rater", "judge", "user", "userid",
-    "performer", "labeler",
+    "source", "sourceid", "worker", "workerid", "annotator", "annotatorid", "rater", "judge", "user",
+    "userid", "performer", "labeler",
 })  # fmt: skip
 LABEL_NAMES = frozenset({"label", "vote", "answer", "response", "annotation", "class", "verdict"})
 GOLD_NAMES = frozenset({
