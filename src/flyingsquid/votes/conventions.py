@@ -68,12 +68,14 @@ def is_item_name(name: object) -> bool:
 def is_row_number(name: str, names: Sequence[str], item: str | bool | None) -> bool:
     """Return whether a column is an unnamed index, as pandas writes it, next to the identifiers ``item``.
 
+    If ``item`` is False, no column identifies the items.
+
     >>> is_row_number("Unnamed: 0", ["Unnamed: 0", "id", "links"], "id")
     True
     """
     is_first = name == names[0]
     return (
-        isinstance(item, str)
+        item is not None
         and name != item
         and normalize_name(name) in _INDEX_NAMES
         and (is_first or bool(name.strip()))
