@@ -81,6 +81,21 @@ def test_items_without_identifiers_are_by_row(folder):
     assert "labels.csv" in run("rate", "plain.csv", "--no-item", "--gold", "labels.csv", code=1)
 
 
+def test_gold_labels_with_identifiers_are_not_matched_by_row(folder):
+    """Votes without identifiers are numbered from 0, as pandas numbers the rows of a gold file."""
+    codes, truth = simulate()
+    write_csv(folder / "plain.csv", list("abcde"), texts(codes))
+    numbered = [[i, ("ham", "spam")[truth[i]]] for i in reversed(range(300))]
+    rates = {}
+    for header in (["", "gold"], ["id", "gold"], ["gold"]):
+        rows = numbered if len(header) == 2 else [row[1:] for row in reversed(numbered)]
+        write_csv(folder / "g.csv", header, rows)
+        rates[header[0]] = run("rate", "plain.csv", "--no-item", "--gold", "g.csv", "--json")
+    assert rates[""] == rates["id"] == rates["gold"]
+    write_csv(folder / "g.csv", ["comment", "gold"], [[f"c{i}", label] for i, label in numbered])
+    assert "'c299'" in run("rate", "plain.csv", "--no-item", "--gold", "g.csv", code=1)
+
+
 def test_a_class_that_nobody_votes_for(folder):
     rows = [[item, "phish" if at == 0 else label] for at, (item, label) in enumerate(rows_of("gold.csv"))]
     write_csv(folder / "more_gold.csv", ["id", "gold"], rows)

@@ -193,3 +193,4 @@ def test_the_index_that_pandas_writes_is_not_taken_for_gold_labels(made):
     file = open_votes(made("v.csv", f",one,two\n{rows}"))
     assert file.source_names == ("one", "two")
     assert list(file.read().ids[:3]) == ["0", "1", "2"]
+    assert open_votes(made("v.csv", f",one,two\n{rows}"), item=False).source_names == ("one", "two")

@@ -91,6 +91,18 @@ def test_columns_that_a_vectorized_function_may_return(column, classes, codes):
     assert (votes.classes, votes.codes.ravel().tolist()) == (classes, codes)
 
 
+@pytest.mark.extra
+def test_a_series_in_another_order_than_the_table_is_an_error():
+    pd = pytest.importorskip("pandas")
+    table = pd.DataFrame({"likes": [7, 1, 3]}, index=["x", "y", "z"])
+    with pytest.raises(LabelingError, match=r"'v'.*index"):
+        fs.apply([vectorized(lambda data: data["likes"].sort_values().gt(2))], table)
+    joined = fs.apply([vectorized(lambda data: data["likes"].sort_values().gt(2).reindex(data.index))], table)
+    assert joined.codes.ravel().tolist() == [1, 0, 1]
+    for column in (pd.Series([1, 0, 1]), pd.Series([1, 0, 1], index=table.index)):
+        assert fs.apply([vectorized(lambda data, c=column: c)], table).codes.ravel().tolist() == [1, 0, 1]
+
+
 def test_far_numbers_are_classes_where_they_are_declared():
     wanted = [10**9, 5, 10**9, -1, 7]
     votes = fs.apply([vectorized(lambda data: np.array(wanted))], range(5), classes=[5, 7, 10**9])

@@ -110,6 +110,7 @@ def test_missing_texts_of_pandas_get_no_vote():
     pd = pytest.importorskip("pandas")
     frame = pd.DataFrame({"text": ["a", None, np.nan, pd.NA]})
     assert fs.apply([keywords("a", 1)], frame).codes.ravel().tolist() == [1, -1, -1, -1]
+    assert fs.apply([keywords("a", 1)], frame["text"]).codes.ravel().tolist() == [1, -1, -1, -1]
     with pytest.raises(LabelingError, match="no column 'body'; the table has text"):
         fs.apply([keywords("a", 1, column="body")], frame)
 

@@ -281,6 +281,18 @@ def test_rows_in_another_order_than_the_items_are_refused():
         fs.WeaklySupervisedClassifier(LogisticRegression()).fit(X[::-1], votes)
 
 
+@pytest.mark.extra
+def test_probabilities_in_another_order_than_the_rows_are_refused():
+    pd = pytest.importorskip("pandas")
+    frame = pd.DataFrame({"a": [0, 1, 1], "b": [0, 1, -1]}, index=["x", "y", "z"])
+    X = frame.set_axis(["p", "q"], axis=1)
+    proba = fs.MajorityVote().fit(frame).predict_proba(frame, output="pandas")
+    for table in (X, X.to_numpy()):
+        assert fs.to_training_set(table, proba, votes=frame).proba.tolist() == proba.to_numpy().tolist()
+        with pytest.raises(IncompatibleError, match=r"`proba`.*order"):
+            fs.to_training_set(table, proba[::-1], votes=frame)
+
+
 # ---------------------------------------------------------------------- gold labels
 
 

@@ -6,9 +6,11 @@ import numpy as np
 import pytest
 from scipy.sparse import csr_array
 
+import flyingsquid as fs
 from flyingsquid.exceptions import VotesError
 from flyingsquid.votes import Votes
 from flyingsquid.votes import features as features_module
+from flyingsquid.votes.arguments import in_item_order
 from flyingsquid.votes.features import MOST_COLUMNS, N_FOLDS, FeatureItems, Features
 
 pd = pytest.importorskip("pandas")
@@ -72,11 +74,16 @@ def test_an_item_without_features_keeps_none_after_adding_up():
     assert not rows[1].any()
 
 
+def in_order(table, ids):
+    votes = fs.Votes.from_frame(pd.DataFrame({"a": [0] * len(ids)}, index=ids), classes=[0, 1])
+    return in_item_order(table, votes, votes, "features")
+
+
 def test_a_pandas_table_is_joined_by_item_identifier(numbers):
     frame = pd.DataFrame(numbers[:3], index=["c", "a", "b"])
-    rows, _ = read_all(Features.read(frame, 3, ["a", "b", "c"]))
+    rows, _ = read_all(Features.read(in_order(frame, ["a", "b", "c"]), 3))
     np.testing.assert_array_equal(rows, numbers[[1, 2, 0]])
-    by_position, _ = read_all(Features.read(frame.reset_index(drop=True), 3, ["a", "b", "c"]))
+    by_position, _ = read_all(Features.read(in_order(frame.reset_index(drop=True), ["a", "b", "c"]), 3))
     np.testing.assert_array_equal(by_position, numbers[:3])
 
 
@@ -97,7 +104,7 @@ def test_a_pandas_table_is_joined_by_item_identifier(numbers):
 )
 def test_other_values_are_refused(bad):
     with pytest.raises(VotesError) as raised:
-        Features.read(bad, 4, ["a", "b", "c", "d"])
+        Features.read(in_order(bad, ["a", "b", "c", "d"]), 4)
     assert raised.value.parameter == "features"
 
 
@@ -171,12 +178,25 @@ def test_many_columns_leave_fewer_items(items, monkeypatch):
     assert sample(votes, values, np.arange(300)).votes.n_items == 10
 
 
-def test_a_numbered_table_is_joined_if_the_identifiers_are_its_numbers() -> None:
-    pandas = pytest.importorskip("pandas")
-    table = pandas.DataFrame({"x": [0.0, 1.0, 2.0, 3.0]})
-    shuffled, filtered = [2, 0, 3, 1], [3, 1]
-    assert Features.read(table, 4, shuffled).values[:, 0].tolist() == shuffled
-    assert Features.read(table, 2, filtered).values[:, 0].tolist() == filtered
+def test_a_numbered_table_is_joined_if_the_identifiers_are_its_numbers():
+    table = pd.DataFrame({"x": [0.0, 1.0, 2.0, 3.0]})
+    for ids in ([2, 0, 3, 1], [3, 1]):
+        assert in_order(table, ids)["x"].tolist() == ids
     # Other identifiers and repeated ones are matched by position.
     for ids in (["a", "b", "c", "d"], [10, 11, 12, 13], [0, 0, 1, 1]):
-        assert Features.read(table, 4, ids).values[:, 0].tolist() == [0, 1, 2, 3]
+        assert in_order(table, ids)["x"].tolist() == [0, 1, 2, 3]
+
+
+def test_a_shuffled_table_next_to_votes_without_identifiers_is_an_error():
+    codes = fs.datasets.simulate(40, [0.9, 0.8, 0.7], random_state=0).votes.codes
+    numbered = pd.DataFrame(codes, columns=["a", "b", "c"])
+    votes, table = fs.Votes.from_frame(numbered), pd.DataFrame({"x": np.arange(40.0)})
+    for call in (
+        lambda votes, table: fs.LabelModel().fit(votes, features=table),
+        lambda votes, table: fs.report(votes, data=table),
+    ):
+        call(votes, table)
+        call(votes[10:], table[10:])  # a part has the index of all items
+        call(numbered, table[::-1])  # joined
+        with pytest.raises(VotesError, match="index"):
+            call(votes, table[::-1])

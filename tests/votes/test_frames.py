@@ -163,13 +163,20 @@ def test_a_table_of_calls_names_the_method_that_reads_it():
         fs.LabelModel().fit(table)
 
 
-@pytest.mark.parametrize("name", ["label", "Labels", "class", "true_labels"])
+@pytest.mark.parametrize("name", ["label", "Labels", "class", "true_labels", "Gold Label", "GroundTruth"])
 def test_columns_with_usual_names_of_gold_labels_are_not_votes(name):
     pd = pytest.importorskip("pandas")
     table = pd.DataFrame({"a": [0, 1, 1], "b": [0, 1, 0], name: [0, 1, 1]})
     with pytest.raises(VotesError, match="gold labels"):
         fs.LabelModel().fit(table)
     assert fs.Votes.from_frame(table, columns=["a", "b", name]).n_sources == 3
+
+
+def test_labels_of_a_table_with_one_row_per_vote_are_refused_as_in_fit():
+    table = pd.DataFrame({"task": [0, 0, 1, 1], "worker": ["a", "b"] * 2, "label": ["x", "y", "x", "x"]})
+    model = fs.MajorityVote().fit(fs.Votes.from_long(table))
+    with pytest.raises(VotesError, match="from_long"):
+        model.predict(table)
 
 
 def test_a_column_that_agrees_with_nobody_is_not_a_source():

@@ -241,6 +241,17 @@ def test_gold_labels_and_y_are_aligned_as_pandas_aligns_them():
         model.score(frame, pd.Series(TRUTH))
 
 
+def test_a_series_in_another_order_than_votes_without_identifiers_is_an_error():
+    votes, y = fs.Votes.from_frame(FRAME), pd.Series(TRUTH)
+    model, shuffled = fs.LabelModel().fit(votes), y.sample(frac=1, random_state=0)
+    for score in (model.score, fs.summarize):
+        with pytest.raises(FlyingSquidError, match=r"`y`.*identifiers"):
+            score(votes, shuffled)
+    assert model.score(FRAME, shuffled) == model.score(votes, y)
+    # As in cross-validation, a part has the index of all items.
+    assert model.score(votes[5:], y[5:]) == model.score(votes[5:], TRUTH[5:])
+
+
 def test_gold_labels_of_another_convention_are_doubted():
     model = fs.LabelModel().fit(CODES)
     with pytest.warns(VotesWarning, match="`y`.*-1"):

@@ -30,7 +30,13 @@ from flyingsquid.graph import DependencyGraph
 from flyingsquid.models import LabelModel, MajorityVote, OnlineLabelModel, SequenceLabelModel, load
 from flyingsquid.solvers import get_solver
 from flyingsquid.votes import VoteChunks, Votes
-from flyingsquid.votes.conventions import GOLD_NAMES, LABEL_NAMES, find_layout
+from flyingsquid.votes.conventions import (
+    GOLD_NAMES,
+    LABEL_NAMES,
+    find_item_column,
+    find_layout,
+    normalize_name,
+)
 
 if TYPE_CHECKING:
     from flyingsquid.analysis import PanelReport
@@ -370,7 +376,7 @@ def gold_of_file(path: str, chunk: VoteChunk, file: VoteFile) -> NDArray[np.int6
 def _label_column(names: list[str], item: str | None, path: str) -> str:
     """Return the column of gold labels: the only one besides the item column, or one with a usual name."""
     others = [name for name in names if name != item]
-    usual = [name for name in others if name.lower() in GOLD_NAMES | LABEL_NAMES]
+    usual = [name for name in others if normalize_name(name) in GOLD_NAMES | LABEL_NAMES]
     found = others if len(others) == 1 else usual
     if len(found) != 1:
         raise VoteFileError(
@@ -392,8 +398,10 @@ def cells_by_item(
         If an identifier is unknown or has two different values, or, if ``complete``, an item has no value.
     """
     item = file.item_name
-    if item is None and ID_NAME in records[0] and not complete:
-        item = ID_NAME
+    if item is None and not complete:
+        names = list(records[0])
+        cells = [[str(record.get(name)) for record in records] for name in names]
+        item, _ = find_item_column(names, names, cells, [column])
     if item is None or item not in records[0]:
         if item is not None:
             raise VoteFileError(
@@ -409,17 +417,18 @@ def cells_by_item(
             )
         return [record.get(column) for record in records]
     ids = [str(each) for each in chunk.ids]
-    known, cells = set(ids), dict[str, Any]()
+    known, found = set(ids), dict[str, Any]()
     for record in records:
         key, cell = str(record.get(item)), record.get(column)
         if key not in known:
-            raise VoteFileError(f"Item {format_value(key)} does not occur in {file.path}.", path=path)
-        if key in cells and (file.form == "wide" or not complete or cells[key] != cell):
+            where = file.path if file.item_name else f"{file.path}, whose items are numbered from 0"
+            raise VoteFileError(f"Item {format_value(key)} does not occur in {where}.", path=path)
+        if key in found and (file.form == "wide" or not complete or found[key] != cell):
             raise VoteFileError(f"Item {format_value(key)} must occur only once; it is repeated.", path=path)
-        cells[key] = cell
-    absent = next((each for each in ids if is_null(cells.get(each)) or cells[each] == ""), None)
+        found[key] = cell
+    absent = next((each for each in ids if is_null(found.get(each)) or found[each] == ""), None)
     if complete and absent is not None:
         raise VoteFileError(
             f"Item {format_value(absent)} must have a value in column {column}; it is blank.", path=path
         )
-    return [cells.get(each) for each in ids]
+    return [found.get(each) for each in ids]

@@ -268,7 +268,7 @@ def _wide_roles(names: Sequence[str], options: ReadOptions, first: Sequence[Sequ
                 )
         return Roles("wide", item, options.sources, gold=options.gold, notes=tuple(notes))
     rest = [name for name in names if name not in taken and name != item]
-    for name in [name for name in rest if is_row_number(name, names, item)]:
+    for name in [name for name in rest if is_row_number(name, names, options.item if item is None else item)]:
         rest.remove(name)
         notes.append(
             Note(f"Column {format_value(name)} numbers the rows and is not read.", (CHOOSE_SOURCES,))

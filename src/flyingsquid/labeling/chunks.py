@@ -12,6 +12,7 @@ from dataclasses import dataclass, field, replace
 from functools import partial
 from typing import Any, Literal, TypeAlias
 
+import narwhals.stable.v1 as nw
 import numpy as np
 
 from flyingsquid._values import (
@@ -297,7 +298,9 @@ def _call_once(function: LabelingFunction, data: Any, failures: FailureRecorder)
     if not n_items:  # such as an empty partition on a cluster, which functions need not support
         return encode_votes([], failures)
     try:
-        return encode_column(function.bound(data), n_items, failures)
+        returned = function.bound(data)
+        _check_index(returned, data)
+        return encode_column(returned, n_items, failures)
     except LabelingError as error:
         if failures.raises:
             raise _with_function(error, failures) from error.__cause__
@@ -305,6 +308,18 @@ def _call_once(function: LabelingFunction, data: Any, failures: FailureRecorder)
     except Exception as error:
         failures.call_failed(0, error, n_items)
     return encode_votes([FAILED_CALL] * n_items, failures)
+
+
+def _check_index(returned: Any, data: Any) -> None:
+    """Raise an error for a pandas Series whose index is neither that of the data nor numbered from 0."""
+    is_pandas = nw.dependencies.is_pandas_dataframe(data) or nw.dependencies.is_pandas_series(data)
+    if not is_pandas or not nw.dependencies.is_pandas_series(returned) or len(returned) != len(data):
+        return
+    if not returned.index.equals(data.index) and returned.index.tolist() != [*range(len(data))]:
+        raise LabelingError(
+            "a vectorized function must return one value per item in the order of the data; the index of the "
+            "returned Series is not that of the data. Return `series.reindex(data.index)`, or an array."
+        )
 
 
 def _with_function(error: LabelingError, failures: FailureRecorder) -> LabelingError:

@@ -13,7 +13,7 @@ import narwhals.stable.v1 as nw
 import numpy as np
 
 from flyingsquid._registry import reader_of
-from flyingsquid._values import can_be_iterated, format_value, option_error
+from flyingsquid._values import can_be_iterated, format_value, is_null, option_error
 from flyingsquid.exceptions import LabelingError, OptionError
 from flyingsquid.votes.frames import is_frame, is_lazy
 
@@ -170,7 +170,7 @@ def list_values(data: Any, name: str | None) -> list[Any]:
 
 
 def _read_field(item: Any, name: str | None, at: int) -> Any:
-    if name is None and isinstance(item, str):
+    if name is None and (isinstance(item, str) or is_null(item)):
         return item
     name = "text" if name is None else name
     try:

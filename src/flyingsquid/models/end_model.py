@@ -367,7 +367,10 @@ def to_training_set(
         raise IncompatibleError(
             f"`votes` must have one row per row of `proba` ({len(labels)}); got {read.n_items}."
         )
-    _require_order(X, _index_of(proba) if read is None else item_ids(votes, read))
+    ids = None if read is None else item_ids(votes, read)
+    _require_order(X, ids)
+    _require_order(proba, ids, "proba")
+    _require_order(X, _index_of(proba))
     names = np.arange(labels.shape[1]) if classes is None else np.asarray(classes)
     if names.shape != (labels.shape[1],):
         raise IncompatibleError(
@@ -396,14 +399,14 @@ def to_training_set(
     return TrainingSet(select_rows(X, rows), labels[rows], rows, names)
 
 
-def _require_order(X: Any, ids: list[Any] | None) -> None:
+def _require_order(table: Any, ids: list[Any] | None, name: str = "X") -> None:
     """Raise an error if the index of a pandas table has the identifiers of the items in another order."""
-    keys = _index_of(X)
+    keys = _index_of(table)
     if ids is None or keys is None or keys == ids or len(set(keys)) < len(keys) or set(keys) != set(ids):
         return
     raise IncompatibleError(
-        "`X` must have its rows in the order of the items of the votes; its index has them in another order. "
-        "Pass X.loc[votes.items]."
+        f"`{name}` must have its rows in the order of the items of the votes; its index has them in another "
+        f"order. Pass {name}.loc[votes.items]."
     )
 
 

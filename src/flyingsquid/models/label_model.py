@@ -33,7 +33,7 @@ from flyingsquid.solvers import FitData, Solver
 from flyingsquid.solvers.base import Rows
 from flyingsquid.solvers.data import feature_items, join_gold, read_fit_data
 from flyingsquid.votes import Votes, as_votes
-from flyingsquid.votes.arguments import item_ids, join_weights
+from flyingsquid.votes.arguments import in_item_order, join_weights
 from flyingsquid.votes.codes import Label
 from flyingsquid.votes.features import Features
 from flyingsquid.votes.gold_items import GoldItems
@@ -530,7 +530,7 @@ class LabelModel(FitAttributes[Fitted, FitData], BatchEstimator):
         read = fitted.schema.read(votes)
         if features is None:
             return read, fitted.fit.posterior(read.codes, dtype)
-        of_items = Features.read(features, read.n_items, item_ids(votes, read))
+        of_items = Features.read(in_item_order(features, votes, read, "features"), read.n_items)
         adds = fitted.fit.feature_log_odds(read.codes, of_items)
         return read, combine(fitted.fit.posterior(read.codes)[:, 0], adds)[:, None]
 

@@ -20,7 +20,7 @@ from flyingsquid.exceptions import NotIdentifiableError, OptionError, VotesError
 from flyingsquid.models import LabelModel, MajorityVote
 from flyingsquid.reports.page import shorten
 from flyingsquid.votes import Votes
-from flyingsquid.votes.arguments import item_ids, join_labels
+from flyingsquid.votes.arguments import in_item_order, join_labels
 from flyingsquid.votes.features import Features
 from flyingsquid.votes.frames import rows_of
 
@@ -129,7 +129,7 @@ def make_study(
     is_given, failure = model is not None, ""
     if features is not None:
         plain = read_votes(model, votes)[0]
-        features = Features.read(features, plain.n_items, item_ids(votes, plain)).values
+        features = Features.read(in_item_order(features, votes, plain, "features"), plain.n_items).values
     if model is None:
         model, failure = _fit(read_votes(None, votes)[0], features)
         features = None if failure else features
@@ -152,7 +152,7 @@ def make_study(
         all_votes=read,
         y=y,
         task=task if len(tasks) > 1 else None,
-        records=None if data is None else Records.of(data, read),
+        records=None if data is None else Records.of(in_item_order(data, votes, read, "data"), read),
         ordered=ordered,
         features=features,
     )
@@ -184,8 +184,6 @@ class Records:
                     f"`data` must have an entry for every item; got none for {format_value(missing)}."
                 )
             return cls([data[key] for key in keys])
-        if hasattr(data, "reindex") and votes.items is not None:
-            data = _in_item_order(data, votes.items.tolist())
         try:
             length = None if isinstance(data, (str, bytes, Mapping)) else len(data)
         except TypeError:  # also for an array without dimensions, which has the method
@@ -204,10 +202,3 @@ class Records:
         """Return the records at some positions: strings, mappings, or anything else."""
         found = rows_of(self.data, positions)
         return [self.data[int(i)] for i in positions] if found is None else found
-
-
-def _in_item_order(data: Any, ids: list[Any]) -> Any:
-    """Return a pandas table or Series in the order of the items, if its index holds their identifiers."""
-    keys = data.index.tolist()
-    stays = keys == ids or len(set(keys)) < len(keys) or not set(ids) <= set(keys)
-    return data if stays else data.loc[ids]

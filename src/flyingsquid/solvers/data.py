@@ -16,7 +16,7 @@ from flyingsquid.moments import ChunkCounts, Moments, count_chunks
 from flyingsquid.solvers.base import FitData
 from flyingsquid.solvers.structure import graph_from
 from flyingsquid.votes import VoteChunks, Votes, as_chunks, as_votes
-from flyingsquid.votes.arguments import item_ids, join_by_item, join_weights, read_task_gold
+from flyingsquid.votes.arguments import in_item_order, item_ids, join_by_item, join_weights, read_task_gold
 from flyingsquid.votes.codes import Label
 from flyingsquid.votes.features import FeatureCollector, FeatureItems, Features
 from flyingsquid.votes.gold_items import GoldCollector, GoldItems
@@ -94,7 +94,7 @@ def feature_items(
     """Return items with features of ``votes``, which are ``read`` after reading, with gold codes (n, 1)."""
     return FeatureItems(
         read,
-        Features.read(features, read.n_items, item_ids(votes, read)),
+        Features.read(in_item_order(features, votes, read, "features"), read.n_items),
         None if weights is None else np.asarray(weights, np.float64),
         None if gold is None else np.asarray(gold[:, 0], np.intp),
         read.n_items,

@@ -139,14 +139,47 @@ def join_labels(y: Any, votes: Any, read: Votes, what: str = "y") -> Any:
     """Return gold labels or weights in the order of the items, as :func:`join_by_item` does.
 
     ``read`` are the ``votes`` after reading. Without identifiers a Series is matched by position, as in
-    scikit-learn.
+    scikit-learn, unless ``votes`` are Votes, perhaps of a table that is numbered from 0, and the Series has
+    these numbers in another order.
     """
     if y is None:
         return None
     ids = item_ids(votes, read, y)
-    if ids is None and nw.dependencies.is_pandas_series(y):
+    if ids is None and nw.dependencies.is_pandas_series(y) and not _is_shuffled(y, votes):
         return y
     return join_by_item(y, ids, read.n_items, what)
+
+
+def _is_shuffled(values: Any, votes: Any) -> bool:
+    """Return whether a Series or table is numbered as Votes without identifiers are, in another order."""
+    if not isinstance(votes, Votes) or votes.items is not None or len(values) != votes.n_items:
+        return False
+    keys, numbers = values.index.tolist(), range(votes.n_items)
+    return keys != list(numbers) and set(keys) == set(numbers)
+
+
+def in_item_order(table: Any, votes: Any, read: Votes, what: str) -> Any:
+    """Return a pandas table or Series in the order of the items if its index holds their identifiers.
+
+    ``read`` are the ``votes`` after reading. Other values are returned unchanged, and so is a table that is
+    numbered from 0, unless the identifiers are such numbers, too: then they are joined, because the votes are
+    shuffled or filtered rows of a numbered table.
+    """
+    if not nw.dependencies.is_pandas_dataframe(table) and not nw.dependencies.is_pandas_series(table):
+        return table
+    ids, keys = item_ids(votes, read), table.index.tolist()
+    if keys == ids or (ids is None and not _is_shuffled(table, votes)):
+        return table
+    is_numbered = keys == list(range(len(keys)))
+    is_joined = ids is not None and set(ids) <= set(keys) and len(set(keys)) == len(keys)
+    if is_joined and not (is_numbered and len(set(ids or ())) < read.n_items):
+        return table.reindex(ids)
+    if is_numbered:
+        return table
+    raise VotesError(
+        f"The index of `{what}` must contain each item identifier of `votes` once, or be numbered from 0.",
+        parameter=what,
+    )
 
 
 def read_keys(values: Any, what: str) -> dict[Any, Any] | None:

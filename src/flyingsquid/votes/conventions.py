@@ -23,20 +23,18 @@ from flyingsquid.votes.codes import ABSTAIN, Codes, Label
 
 # ---------------------------------------------------------------------- columns of tables
 
-ITEM_NAMES = frozenset({
-    "id", "item", "item_id", "itemid", "task", "task_id", "taskid", "index", "example_id", "uid", "row_id",
-    "unnamed: 0", "__index_level_0__", "",
-})  # fmt: skip
+# Names of columns without case and separators, as normalize_name returns them.
 # Names that pandas gives to an index without a name in csv and parquet files.
-_INDEX_NAMES = frozenset({"unnamed: 0", "__index_level_0__", ""})
+_INDEX_NAMES = frozenset({"unnamed:0", "indexlevel0", ""})
+ITEM_NAMES = _INDEX_NAMES | {"id", "item", "itemid", "task", "taskid", "index", "exampleid", "uid", "rowid"}
 SOURCE_NAMES = frozenset({
-    "source", "source_id", "worker", "worker_id", "workerid", "annotator", "annotator_id", "rater", "judge",
-    "user", "user_id", "performer", "labeler",
+    "source", "sourceid", "worker", "workerid", "annotator", "annotatorid", "rater", "judge", "user",
+    "userid", "performer", "labeler",
 })  # fmt: skip
 LABEL_NAMES = frozenset({"label", "vote", "answer", "response", "annotation", "class", "verdict"})
 GOLD_NAMES = frozenset({
-    "gold", "gold_label", "gold_labels", "label", "labels", "class", "y", "truth", "true_label",
-    "true_labels", "ground_truth", "groundtruth", "target", "y_true",
+    "gold", "goldlabel", "goldlabels", "goldclass", "goldstandard", "label", "labels", "class", "y", "truth",
+    "truelabel", "truelabels", "trueclass", "groundtruth", "target", "ytrue", "ygold",
 })  # fmt: skip
 
 # A column with more distinct values than this, on most of its rows, is free text rather than votes.
@@ -52,29 +50,41 @@ _MIN_DISTINCT, _OWN_SHARE = 10, 0.8
 _MIN_COMPLETE, _MIN_OWN = 20, 2
 
 
+def normalize_name(name: object) -> str:
+    """Return the name of a column in lower case without spaces, "_", "-" and ".".
+
+    >>> normalize_name("Gold Label"), normalize_name("task_id")
+    ('goldlabel', 'taskid')
+    """
+    text = str(name).strip().lower()
+    return re.sub(r"[\s_.-]", "", text) or text
+
+
 def is_item_name(name: object) -> bool:
     """Return whether a column of this name usually identifies items."""
-    return str(name).strip().lower() in ITEM_NAMES
+    return normalize_name(name) in ITEM_NAMES
 
 
 def is_row_number(name: str, names: Sequence[str], item: str | bool | None) -> bool:
     """Return whether a column is an unnamed index, as pandas writes it, next to the identifiers ``item``.
+
+    If ``item`` is False, no column identifies the items.
 
     >>> is_row_number("Unnamed: 0", ["Unnamed: 0", "id", "links"], "id")
     True
     """
     is_first = name == names[0]
     return (
-        isinstance(item, str)
+        item is not None
         and name != item
-        and name.strip().lower() in _INDEX_NAMES
+        and normalize_name(name) in _INDEX_NAMES
         and (is_first or bool(name.strip()))
     )
 
 
 def is_gold_name(name: object) -> bool:
     """Return whether a column of this name usually holds gold labels."""
-    return str(name).strip().lower() in GOLD_NAMES
+    return normalize_name(name) in GOLD_NAMES
 
 
 def find_long_columns(
@@ -97,7 +107,7 @@ def find_roles(
     """Return a different column for each role: the given one, or the first with a usual name, or None."""
     found: list[str | None] = []
     for known, own in zip_longest(usual, given):
-        free = (n for n in names if n.strip().lower() in known - {""} and n not in found)
+        free = (n for n in names if normalize_name(n) in known - {""} and n not in found)
         found.append(next(free, None) if own is None else own)
     return found
 
@@ -122,7 +132,7 @@ def find_item_column(
     index: str | None = None  # used only if no other column identifies the items
     for name in names:
         if name in free and is_item_name(name) and (name.strip() or name == names[0]):
-            if name.strip().lower() not in _INDEX_NAMES:
+            if normalize_name(name) not in _INDEX_NAMES:
                 return name, "name"
             index = name if index is None else index
     if index is not None:

@@ -42,17 +42,15 @@ class Features:
     names: tuple[str, ...] | None = None
 
     @classmethod
-    def read(cls, features: Any, n_items: int, ids: list[Any] | None = None) -> Features:
+    def read(cls, features: Any, n_items: int) -> Features:
         """Read an array, a sparse matrix or a table with one row per item.
 
         Parameters
         ----------
         features : array-like, scipy sparse matrix, or pandas, polars or pyarrow table of shape (n, d)
         n_items : int
-        ids : list of n identifiers, optional
-            Rows of a pandas table whose index holds these identifiers are joined by identifier.
         """
-        values, names = _as_matrix(_in_order(features, ids))
+        values, names = _as_matrix(features)
         if values.ndim != 2 or values.shape[0] != n_items or not values.shape[1]:
             raise VotesError(
                 f"`features` must have one row for each of {format_count(n_items, 'item')} and at least one "
@@ -172,30 +170,6 @@ def _sketch(n_columns: int) -> csr_array:
     signs = rng.choice([-1.0, 1.0], n_columns)
     targets = rng.integers(0, MOST_COLUMNS, n_columns)
     return csr_array((signs, (np.arange(n_columns), targets)), shape=(n_columns, MOST_COLUMNS))
-
-
-def _in_order(features: Any, ids: list[Any] | None) -> Any:
-    """Return a pandas table in the order of the items, if its index holds their identifiers.
-
-    A table that is numbered from 0 is matched by position, unless the identifiers are such numbers, too: then
-    they are joined, as for gold labels, because the votes are shuffled or filtered rows of a numbered table.
-    """
-    index = getattr(features, "index", None)
-    if ids is None or not is_frame(features) or index is None or not hasattr(features, "reindex"):
-        return features
-    keys = index.tolist()
-    if keys == list(ids):
-        return features
-    is_numbered = keys == list(range(len(keys)))
-    if is_numbered and not (set(ids) <= set(keys) and len(set(ids)) == len(ids)):
-        return features
-    if len(set(keys)) < len(keys) or not set(ids) <= set(keys):
-        raise VotesError(
-            "The index of `features` must contain each item identifier of `votes` once, or be numbered from "
-            "0.",
-            parameter="features",
-        )
-    return features.reindex(ids)
 
 
 def _as_matrix(features: Any) -> tuple[Any, tuple[str, ...] | None]:

@@ -159,6 +159,8 @@ def columns_among(frame: Any, names: tuple[str, ...] | None) -> list[Any] | None
     extra = [j for j, name in enumerate(present) if str(name) not in sources]
     if not extra:
         return present
+    if len(extra) == len(present):  # a table in long form, or of other sources
+        return None
     head = table.head(_FIRST_ROWS)
     distinct = [set(_plain_values(head[:, j])) for j in range(len(present))]
     other = set(find_other_columns(distinct, len(head)))
