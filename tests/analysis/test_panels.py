@@ -50,6 +50,23 @@ def test_the_report_has_reliability_refusals_and_redundancy(panel):
     assert report.to_dict()["redundant"] == list(report.redundant)
 
 
+def test_the_sign_of_position_bias_is_explained():
+    """The first judge prefers the answer that is shown first; rows of a table may be in any order."""
+    rng = np.random.default_rng(0)
+    y = rng.integers(0, 2, 300)
+    codes = np.repeat(y[:, None, None], 2, axis=2).repeat(3, axis=1)
+    codes = np.where(rng.random(codes.shape) < 0.2, 1 - codes, codes)
+    codes[:150, 0] = [0, 1]
+    for step in (1, -1):
+        answers = np.array(["A", "B"])[codes[:, :, ::step]]
+        votes = fs.Votes.from_panel(answers, orders=["AB", "BA"][::step])
+        report = panel_report(votes)
+        shown_first = dict(zip(("AB", "BA"), ("A", "B"), strict=True))
+        sign = 1 if dict(report.preferred) == shown_first else -1
+        assert sign * report.judges.to_dict()["position_bias"][0] > 0.3
+        assert "'A' in order" in str(report)
+
+
 def test_votes_that_name_positions_are_noticed(panel):
     votes, _ = panel
     assert "position" not in str(panel_report(votes)).replace("position_bias", "")

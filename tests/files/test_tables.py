@@ -185,6 +185,7 @@ def test_all_columns_that_are_not_votes_are_named(tmp_path):
     with pytest.raises(VoteFileError, match=r"'text' has .*'split' has values on every row") as caught:
         open_votes(tmp_path / "v.csv")
     assert caught.value.hints[0].value == ["text", "split"]
+    assert "long" in [hint.parameter for hint in caught.value.hints]
     assert open_votes(tmp_path / "v.csv", ignore=["text", "split"]).source_names == ("a", "b", "c")
 
 

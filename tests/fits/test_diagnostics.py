@@ -293,6 +293,22 @@ class TestGainOfTheDefault:
         assert tested.interval[0] - untested.interval[0] == pytest.approx((0.8 + 1) / 4)
         assert tested.interval[1] == untested.interval[1]
 
+    @pytest.mark.parametrize("coverage", [0.005, 0.02, 0.1])
+    def test_items_that_all_sources_miss_do_not_prove_a_gain(self, coverage):
+        """Five rules mark two kinds of spans, two others mark some of the tokens outside; most are outside."""
+        rng = np.random.default_rng(0)
+        y = np.where(rng.random(3_000) < 0.1, rng.integers(1, 3, 3_000), 0)
+        finds = rng.random((3_000, 5)) < np.where(y > 0, 0.5, 0.01)[:, None]
+        spans = np.where(y > 0, y, rng.integers(1, 3, 3_000))
+        outside = rng.random((3_000, 2)) < np.where(y > 0, 0.0, coverage)[:, None]
+        codes = np.hstack([np.where(finds, spans[:, None], -1), np.where(outside, 0, -1)])
+        votes = fs.Votes(codes, (0, 1, 2))
+        model = fs.LabelModel().fit(votes)
+        assert model.score(votes, y) < fs.MajorityVote().fit(votes).score(votes, y) - 0.1
+        verdict = model.diagnostics_.verdict
+        assert verdict.kind != "recommended"
+        assert verdict.gain_interval[0] < -0.1
+
     def test_the_test_of_independence_must_accept_what_is_not_discounted(self):
         """Tables explain the average agreement with or without the three pairs of copies."""
         rng = np.random.default_rng(2)

@@ -348,6 +348,40 @@ def test_candidates_without_scores_are_not_chosen():
     assert "0" in str(found)
 
 
+@pytest.mark.parametrize("form", ["wide", "long"])
+def test_groups_and_candidates_are_joined_by_item(form):
+    pd = pytest.importorskip("pandas")
+    _, scores = sample(n=40, missing=0.1)
+    names = [f"r{i}" for i in range(40)]
+    table = pd.DataFrame(scores, index=pd.Index(names, name="item"))
+    table.columns = [f"judge {j}" for j in table.columns]
+    groups = pd.Series([f"q{i // 4}" for i in range(40)], index=names)
+    model = fs.ScoreModel().fit(table)
+    expected = model.best_of(table, groups=groups)
+    if form == "long":
+        table = table.reset_index().melt("item", var_name="judge", value_name="score")
+    for mixed in (groups.sample(frac=1, random_state=0), dict(reversed(groups.to_dict().items()))):
+        found = model.best_of(table, groups=mixed)
+        assert found.groups.tolist() == expected.groups.tolist()
+        assert found.items.tolist() == expected.items.tolist()
+        assert [groups[name] for name in found.items] == found.groups.tolist()
+        assert found.table().to_dict()["item"] == found.items.tolist()
+    with pytest.raises(VotesError, match="groups"):
+        model.best_of(table, groups=groups.rename(index={"r3": "r99"}))
+
+
+def test_a_candidate_of_a_group_without_scores_is_not_chosen():
+    _, scores = sample(n=8)
+    scores[:4] -= 100  # worse than the mean, which is expected of a candidate without scores
+    scores[2] = np.nan
+    model = fs.ScoreModel().fit(sample()[1])
+    found = model.best_of(scores, groups=[0] * 4 + [1] * 4)
+    grid = model.best_of(scores.reshape(2, 4, -1))
+    np.testing.assert_array_equal(found.chosen, grid.chosen)
+    np.testing.assert_array_equal(found.scores, grid.scores)
+    assert found.items is None
+
+
 def test_bad_groups_are_refused():
     _, scores = sample()
     model = fs.ScoreModel().fit(scores)

@@ -241,6 +241,24 @@ def test_an_index_of_clips_and_frames_tells_where_sequences_begin():
         fs.SequenceLabelModel().fit(table.sort_index(level=1))
 
 
+@pytest.mark.parametrize("unit", [int, float, "datetime64[s]", "timedelta64[s]"])
+def test_rows_of_an_index_must_be_in_the_order_of_their_numbers(unit):
+    pd = pytest.importorskip("pandas")
+    codes = np.random.default_rng(0).integers(-1, 2, (40, 4))
+    clips, frames = np.repeat(["b", "a"], 20), np.tile(np.arange(20), 2)
+    frames[20:] += 100
+    names = [f"rule{j}" for j in range(4)]
+    table = pd.DataFrame(codes, pd.MultiIndex.from_arrays([clips, frames.astype(unit)]), names)
+    fs.SequenceMoments.of(table)  # the next clip may start at any number
+    mixed = table.iloc[[*range(30), 31, 30, *range(32, 40)]]
+    with pytest.raises(VotesError, match="'a'") as raised:
+        fs.SequenceMoments.of(mixed)
+    assert raised.value.parameter == "lengths"
+    fs.SequenceMoments.of(mixed, [20, 20])  # as declared
+    tokens = table.set_axis(pd.MultiIndex.from_arrays([clips, [f"w{-i}" for i in range(40)]]))
+    fs.SequenceMoments.of(tokens)  # names do not number the rows
+
+
 @pytest.mark.parametrize("method", ["auto", "triplet"])
 def test_a_row_without_votes_learns_from_its_neighbors(method):
     model = fs.SequenceLabelModel(method=method).fit(VIDEO.votes, VIDEO.lengths)

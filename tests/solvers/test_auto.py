@@ -369,6 +369,17 @@ class TestDefault:
         np.testing.assert_allclose(model.predict_proba([[-1] * 6]), 0.5)
         assert model.predict_proba([[1] + [-1] * 5])[0, 1] > 0.5
 
+    @pytest.mark.parametrize("share", [0.05, 0.5])
+    def test_a_class_without_votes_is_reported_if_most_items_have_none(self, share):
+        rng = np.random.default_rng(0)
+        codes = np.where(rng.random((500, 4)) < share, rng.integers(1, 3, (500, 1)), -1)
+        with warnings.catch_warnings(record=True) as caught:
+            warnings.simplefilter("always")
+            fs.LabelModel().fit(fs.Votes(codes, ("O", "PER", "LOC")))
+        found = [str(each.message) for each in caught if "fill_abstains" in str(each.message)]
+        assert len(found) == (share == 0.05)
+        assert all("'O'" in message and "PER" not in message for message in found)
+
     def test_one_class_for_every_item_is_never_silent(self):
         rng = np.random.default_rng(0)
         votes = np.where(rng.random((300, 12)) < 0.03, 1, 0)

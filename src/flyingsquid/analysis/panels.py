@@ -10,7 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from flyingsquid._table import Scalar, Table, Tabular
-from flyingsquid._values import format_list
+from flyingsquid._values import format_list, format_value
 from flyingsquid._warnings import capture_source_warnings
 from flyingsquid.analysis.agreement import Reliability, krippendorff_alpha
 from flyingsquid.analysis.items import read_votes
@@ -28,8 +28,9 @@ from flyingsquid.judges.planner import read_costs
 from flyingsquid.models import LabelModel
 from flyingsquid.votes import Structure, Votes
 from flyingsquid.votes.arguments import join_labels, read_gold
-from flyingsquid.votes.codes import ABSTAIN, dense_codes
+from flyingsquid.votes.codes import ABSTAIN, Label, dense_codes
 from flyingsquid.votes.decisions import expected_credit
+from flyingsquid.votes.structure import Level
 
 Array = NDArray[np.float64]
 # Judges are redundant if dropping all of them changes at most this share of the labels, and if at most the
@@ -90,6 +91,9 @@ class PanelReport(Tabular):
         Share of labels that change without the redundant judges.
     cost, saved : float or None
         Cost of all calls, and of those of the redundant judges; None if no costs were given.
+    preferred : tuple of pairs (order, class)
+        The class that a judge with a positive position bias prefers in each of two orders; empty for other
+        panels.
     """
 
     judges: Table
@@ -98,10 +102,18 @@ class PanelReport(Tabular):
     changed: float
     cost: float | None
     saved: float | None
+    preferred: tuple[tuple[Level, Label], ...] = ()
 
     def sentences(self) -> tuple[str, ...]:
         """Return sentences about the whole panel."""
-        said = [] if self.alpha is None or np.isnan(self.alpha.value) else [f"{self.alpha}."]
+        said = []
+        if self.preferred:
+            prefers = " and ".join(
+                f"{format_value(label)} in order {format_value(order)}" for order, label in self.preferred
+            )
+            said.append(f"Position bias is positive if a judge prefers {prefers}.")
+        if self.alpha is not None and not np.isnan(self.alpha.value):
+            said.append(f"{self.alpha}, between the combined answers of the judges.")
         turned = self._turned_judges()
         if turned:
             said.append(describe_positions(turned))
@@ -146,6 +158,7 @@ class PanelReport(Tabular):
             "changed": self.changed,
             "cost": self.cost,
             "saved": self.saved,
+            "preferred": [list(pair) for pair in self.preferred],
         }
 
 
@@ -177,8 +190,8 @@ def panel_report(
     -------
     PanelReport
         One row per judge. ``accuracy`` is estimated by the model; the upper end of its interval is at most
-        that of ``accuracy_at_most``. ``refused``: share of calls without a usable answer. ``changes``: share
-        of labels that change without the judge.
+        that of ``accuracy_at_most``. ``refused``: share of calls that were refused, unparseable or failed;
+        abstentions and blank cells do not count. ``changes``: share of labels that change without the judge.
 
         The other columns compare the answers of a judge with each other, each with a 95% interval.
         ``self_agreement``: share of items with the same answer in two orders. ``position_bias``, for two
@@ -239,7 +252,18 @@ def panel_report(
         changed=changed,
         cost=None if cost is None else float(cost.sum()),
         saved=None if cost is None else float(cost[redundant].sum()),
+        preferred=_preferred(votes, structure, found),
     )
+
+
+def _preferred(
+    votes: Votes, structure: Structure, found: SelfAgreement
+) -> tuple[tuple[Level, Label], ...]:
+    """Return the class that a positive position bias prefers in each of two orders."""
+    orders = [order for order in structure.orders if order is not None]
+    if len(orders) != 2 or np.isnan(found.position).all():
+        return ()
+    return tuple(zip(orders, votes.classes, strict=True))
 
 
 def _per_judge(values: Array, of: NDArray[np.intp]) -> Array:

@@ -233,7 +233,11 @@ def not_votes_error(reasons: Mapping[str, str]) -> VoteFileError:
     what = "to leave it out" if len(reasons) == 1 else "to leave them out"
     return VoteFileError(
         found,
-        hints=[Hint("ignore", what, list(reasons)), CHOOSE_SOURCES],
+        hints=[
+            Hint("ignore", what, list(reasons)),
+            CHOOSE_SOURCES,
+            Hint("long", "if each row is one vote, to name the item, source and label columns"),
+        ],
     )
 
 

@@ -36,6 +36,7 @@ from flyingsquid.inference.weighted import to_probabilities
 from flyingsquid.models._estimator import Estimator, not_fitted
 from flyingsquid.moments.scores import KIND as SUMS
 from flyingsquid.moments.scores import ScoreMoments, mean_over_repeats
+from flyingsquid.votes.arguments import join_labels
 from flyingsquid.votes.decisions import Output, to_output
 from flyingsquid.votes.encode import as_column
 from flyingsquid.votes.scores import Scores, find_missing_scores, read_score_table
@@ -67,12 +68,15 @@ class BestOf(Tabular):
         Probability that each candidate is the best of its group, 0 or NaN for missing candidates.
     scores : array of shape (g, c)
         Expected true score of each candidate, NaN for missing ones.
+    items : array of shape (g,) or None
+        Identifiers of the chosen candidates; None if the scores have no identifiers.
     """
 
     groups: NDArray[Any]
     chosen: NDArray[np.intp]
     probabilities: Array
     scores: Array
+    items: NDArray[Any] | None = None
 
     @property
     def probability(self) -> Array:
@@ -85,10 +89,16 @@ class BestOf(Tabular):
         at = np.maximum(self.chosen, 0)[:, None]
         scores = np.take_along_axis(self.scores, at, axis=1)[:, 0]
         chosen = [int(k) if k >= 0 else None for k in self.chosen]
-        rows = zip(self.groups.tolist(), chosen, self.probability.tolist(), scores.tolist(), strict=True)
-        return Table(
-            ("group", "chosen", "probability", "score"), tuple(rows), formats=("", "d", ".2f", ".4g")
+        item: dict[str, tuple[Sequence[Any], str]] = (
+            {} if self.items is None else {"item": (self.items.tolist(), "")}
         )
+        return Table.of_columns({
+            "group": (self.groups.tolist(), ""),
+            "chosen": (chosen, "d"),
+            **item,
+            "probability": (self.probability.tolist(), ".2f"),
+            "score": (scores.tolist(), ".4g"),
+        })
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -445,8 +455,8 @@ class ScoreModel(Estimator):
         scores : array of shape (g, c, m) or (g, c, m, r), or as in :meth:`predict`
             Scores of c candidates in each of g groups; NaN for candidates that a group does not have. With
             ``groups``, one row per candidate.
-        groups : sequence of n labels, optional
-            The group of each row of ``scores``.
+        groups : sequence of n labels, mapping or Series, optional
+            The group of each row of ``scores``. A mapping or Series is joined by item identifier.
 
         Returns
         -------
@@ -473,18 +483,19 @@ class ScoreModel(Estimator):
             read = fit.read(array.reshape(rows.size, *array.shape[2:]))
         else:
             read = fit.read(scores)
-            keys, rows = _group_rows(groups, len(read.values))
+            keys, rows = _group_rows(join_labels(groups, scores, read, "groups"), read.n_items)
         mean, variance = fit.posterior(read)
-        present = rows >= 0
-        # In a grid, candidates without scores are left out; with `groups`, every row is a candidate.
-        if groups is None:
-            present &= np.asarray(np.isfinite(read.values).any(axis=(1, 2)))[rows]
+        present = (rows >= 0) & np.asarray(np.isfinite(read.values).any(axis=(1, 2)))[rows]
         means = np.where(present, mean[rows], np.nan)
         shares = np.full(means.shape, np.nan)
         some = present.any(axis=1)
         shares[some] = probability_best(means[some], np.where(present, variance[rows], np.nan)[some])
         chosen = np.where(some, np.argmax(np.where(present, means, -np.inf), axis=1), -1)
-        return BestOf(keys, chosen, shares, means)
+        items = None
+        if read.items is not None:
+            items = np.full(len(keys), None)
+            items[some] = read.items[rows[some, chosen[some]]]
+        return BestOf(keys, chosen, shares, means, items)
 
     # ------------------------------------------------------------------ fitted attributes
 

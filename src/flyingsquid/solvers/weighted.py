@@ -10,7 +10,7 @@ from typing import Any, ClassVar
 import numpy as np
 from numpy.typing import NDArray
 
-from flyingsquid._values import format_count, format_value
+from flyingsquid._values import format_count, format_list, format_value
 from flyingsquid.estimation.mixture import (
     Complete,
     Gain,
@@ -94,16 +94,7 @@ def weighted_fit(
 ) -> WeightedFit:
     """Return estimated parameters as a fit of the method ``name``."""
     moments = found.moments
-    if found.only_class is not None and moments.n_items >= FEW_ITEMS:
-        label = format_value(moments.classes[found.only_class])
-        if np.count_nonzero(np.asarray(moments.vote_counts).sum(axis=0)) < 2:
-            concern = f"All votes are for class {label}, so items of other classes cannot be found."
-        else:
-            concern = (
-                f"Every item with votes is labeled {label}; the votes for other classes are always "
-                "outweighed."
-            )
-        concerns = (concern, *concerns)
+    concerns = (*_missing_classes_concern(found), *concerns)
     assessment = MixtureAssessment(found=found)
     is_large = False
     if found.labels is not None:
@@ -126,6 +117,26 @@ def weighted_fit(
         is_tested=found.is_tested,
         second_factor=found.dependence.second_factor,
     )
+
+
+def _missing_classes_concern(found: MixtureFit) -> tuple[str, ...]:
+    """Return a concern if all items with votes get one class, or most items no vote and a class none."""
+    moments, labels = found.moments, found.labels
+    if labels is None or moments.n_items < FEW_ITEMS:
+        return ()
+    has_votes = np.asarray(moments.vote_counts).any(axis=0)
+    if has_votes.sum() > 1 and not has_votes.all() and 2 * labels.rows.n_voted < labels.rows.n_items:
+        names = format_list([label for label, has in zip(moments.classes, has_votes, strict=True) if not has])
+        return (
+            f"Most items have no votes, and no source votes for class {names}, so its items cannot be found. "
+            "If a missing vote means this class, use Votes.fill_abstains.",
+        )
+    if found.only_class is None:
+        return ()
+    label = format_value(moments.classes[found.only_class])
+    if has_votes.sum() < 2:
+        return (f"All votes are for class {label}, so items of other classes cannot be found.",)
+    return (f"Every item with votes is labeled {label}; the votes for other classes are always outweighed.",)
 
 
 def _complete_items(data: FitData) -> Complete | None:

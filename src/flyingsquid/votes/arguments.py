@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from typing import Any
+from typing import Any, Protocol
 
 import narwhals.stable.v1 as nw
 import numpy as np
@@ -73,13 +73,23 @@ def _look_signed(codes: NDArray[Any], gold: NDArray[Any]) -> bool:
 # ---------------------------------------------------------------------- values by item identifier
 
 
-def item_ids(votes: Any, read: Votes, values: Any = None) -> list[Any] | None:
+class HasItems(Protocol):
+    """Votes or scores after reading."""
+
+    @property
+    def n_items(self) -> int: ...
+    @property
+    def items(self) -> NDArray[Any] | None: ...
+
+
+def item_ids(votes: Any, read: HasItems, values: Any = None) -> list[Any] | None:
     """Return the identifiers of items: those of Votes, or the index of a pandas table; None if absent.
 
     ``read`` are the same votes after reading. A pandas Series of ``values`` is aligned with the index of a
     pandas table, as in pandas, even if a column of the table identifies the items.
     """
-    index = votes.index.tolist() if nw.dependencies.is_pandas_dataframe(votes) else None
+    has_index = nw.dependencies.is_pandas_dataframe(votes) and len(votes) == read.n_items  # not in long form
+    index = votes.index.tolist() if has_index else None
     by_index = index is not None and nw.dependencies.is_pandas_series(values)
     if read.items is None or (by_index and set(values.index.tolist()) <= set(index or ())):
         return index
@@ -135,7 +145,7 @@ def join_by_item(values: Any, ids: Sequence[Any] | None, n_items: int, what: str
     return joined
 
 
-def join_labels(y: Any, votes: Any, read: Votes, what: str = "y") -> Any:
+def join_labels(y: Any, votes: Any, read: HasItems, what: str = "y") -> Any:
     """Return gold labels or weights in the order of the items, as :func:`join_by_item` does.
 
     ``read`` are the ``votes`` after reading. Without identifiers a Series is matched by position, as in
@@ -268,7 +278,8 @@ def read_lengths(lengths: Any, n_rows: int, votes: Any = None) -> NDArray[np.int
     Raises
     ------
     VotesError
-        If they are not integers >= 1 that add up to ``n_rows``, or rows of a sequence are not adjacent.
+        If they are not integers >= 1 that add up to ``n_rows``, or rows of a sequence are not adjacent, or not
+        in the order of the numbers of their last level.
 
     Examples
     --------
@@ -317,6 +328,16 @@ def _lengths_of_index(index: Any) -> NDArray[np.intp]:
             "the index are not. Sort the table, or pass `lengths`.",
             parameter="lengths",
         )
+    number = index.get_level_values(-1)
+    if number.dtype.kind in "iufmM":
+        back = np.flatnonzero((number[1:] < number[:-1]) & (np.diff(sequence) == 0))
+        if len(back):
+            raise VotesError(
+                "The rows of a sequence must be in order; in the index, row "
+                f"{format_value(number[back[0] + 1])} of {format_value(names[sequence[back[0]]])} comes after "
+                f"row {format_value(number[back[0]])}. Sort the table, or pass `lengths`.",
+                parameter="lengths",
+            )
     return np.diff(np.append(starts, len(sequence)))
 
 
@@ -326,7 +347,8 @@ def _refuse_labels(given: NDArray[Any], n_rows: int) -> None:
         return
     raise VotesError(
         f"`lengths` must add up to the number of rows; got {format_count(n_rows, 'entry', 'entries')}, one "
-        "per row, not all 1. If these are gold labels, pass them to score(votes, y, lengths)."
+        "per row, not all 1. If these are gold labels, pass them to score(votes, y, lengths). If they name the "
+        "sequence of each row, pass the number of rows of each sequence, in the order of the rows."
     )
 
 

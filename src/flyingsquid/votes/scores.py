@@ -368,6 +368,10 @@ class Scores:
     item_name: str | None = None
 
     @property
+    def n_items(self) -> int:
+        return len(self.values)
+
+    @property
     def source_names(self) -> tuple[str, ...]:
         return shown_names(self.names, self.values.shape[1])
 
