@@ -180,12 +180,11 @@ def test_two_unicode_forms_of_a_class_are_found_and_joined():
     assert fs.Votes.from_classes(votes, normalize=True).classes == ("tea", "z\u00fcrich")
 
 
-@pytest.mark.parametrize("n", [3, 10, 104])
-def test_values_are_counted_by_item_source_and_group(n):
-    codes = np.random.default_rng(n).integers(-2, 3, (n, 4)).astype(np.int8)
-    by_item, by_source, by_group = _count_values(codes, (-1, 0, 2))
-    for at, value in enumerate((-1, 0, 2)):
-        np.testing.assert_array_equal(by_item[at], (codes == value).sum(axis=1))
+def test_values_are_counted_by_source_and_in_pairs_on_one_item():
+    codes, values = np.random.default_rng(0).integers(-2, 3, (104, 4)).astype(np.int8), (-1, 0, 2)
+    pairs, by_source = _count_values(codes, values)
+    for at, value in enumerate(values):
         np.testing.assert_array_equal(by_source[at], (codes == value).sum(axis=0))
-        for group in range(10):
-            np.testing.assert_array_equal(by_group[at, group], (codes[group::10] == value).sum(axis=0))
+        for other, second in enumerate(values):
+            on_items = (codes == value).sum(axis=1) @ (codes == second).sum(axis=1)
+            assert pairs[at, other] == on_items

@@ -24,7 +24,6 @@ from flyingsquid.estimation.replicates import (
 )
 from flyingsquid.estimation.shares import wilson
 from flyingsquid.exceptions import OptionError, VotesError
-from flyingsquid.judges.planner import read_costs
 from flyingsquid.models import LabelModel
 from flyingsquid.votes import Structure, Votes
 from flyingsquid.votes.arguments import join_labels, read_gold
@@ -220,7 +219,11 @@ def panel_report(
     read, tasks = read_votes(model, votes)
     if len(tasks) > 1 or not hasattr(model, "accuracies_") or hasattr(model, "transition_"):
         raise OptionError("`model` must be a label model of single items with one task.", parameter="model")
-    price = None if costs is None else read_costs(costs, structure.judges, may_be_free=True)
+    price = None
+    if costs is not None:
+        from flyingsquid.judges.planner import read_costs  # imports asyncio
+
+        price = read_costs(costs, structure.judges, may_be_free=True)
     found, of = compare_replicates(votes), structure.judge_of
     n_calls = np.bincount(of, minlength=len(structure.judges)).astype(np.float64)
     missing = votes.missing_counts()

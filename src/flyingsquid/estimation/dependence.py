@@ -117,7 +117,7 @@ def find_dependence(moments: Moments, pairs: PairAgreement | None = None) -> Dep
     n_pairs, second_factor, contradiction = 0, 0.0, 0.0
     compared = _compare(pairs, m)
     if compared.is_enough:
-        at, correlation, _, precision = compared
+        at, _, correlation, _, precision = compared
         excess, is_dependent = _outliers(correlation, precision)
         shared[np.ix_(at, at)] = np.where(is_dependent, excess, 0.0)
         n_pairs = int(is_dependent.sum()) // 2
@@ -135,6 +135,8 @@ class _Compared(NamedTuple):
     Attributes
     ----------
     at : integer array of shape (s,)
+    pairs : mask of shape (p,)
+        Pairs that share enough items.
     correlation : array of shape (s, s)
         Agreement beyond chance, scaled to [-1, 1]; 0 for pairs that share too few items.
     kappa : array of shape (s, s)
@@ -144,6 +146,7 @@ class _Compared(NamedTuple):
     """
 
     at: NDArray[np.intp]
+    pairs: NDArray[np.bool_]
     correlation: Array
     kappa: Array
     precision: Array
@@ -170,7 +173,7 @@ def _compare(pairs: PairAgreement, m: int) -> _Compared:
     correlation, kappa, precision = filled = np.zeros((3, len(at), len(at)))
     kappa[:] = np.inf
     filled[:, i, j] = filled[:, j, i] = beyond / scale, beyond / (1 - chance), overlap
-    return _Compared(at, correlation, kappa, precision)
+    return _Compared(at, kept, correlation, kappa, precision)
 
 
 def pair_correlations(moments: Moments) -> tuple[NDArray[np.intp], Array, Array] | None:
@@ -276,14 +279,14 @@ def _fit_robustly(
         target /= 2
         target = np.minimum(np.maximum(target, _LOWEST), _HIGHEST)
         change = target - strengths
-        if np.abs(change).max() < _TOLERANCE:
+        if np.maximum.reduce(np.abs(change), axis=None) < _TOLERANCE:
             return target
         if last is None:
             strengths, last = target, change
             continue
         curve = change - last
-        squares = np.add.reduce(np.square([last, curve]), axis=2)
-        length = np.sqrt(squares[0] / np.maximum(squares[1], 1e-24))[:, None]
+        size, bend = np.add.reduce(last * last, axis=1), np.add.reduce(curve * curve, axis=1)
+        length = np.sqrt(size / np.maximum(bend, 1e-24))[:, None]
         length = np.minimum(np.maximum(length, 1.0), _LONGEST_STEP)
         target += (length - 1) * (2 * last + (length + 1) * curve)
         strengths, last = np.minimum(np.maximum(target, _LOWEST), _HIGHEST), None
@@ -343,27 +346,22 @@ def near_copies(moments: Moments) -> NDArray[np.intp]:
 
 
 def _group_copies(moments: Moments, pairs: PairAgreement, compared: _Compared) -> NDArray[np.intp]:
-    m, vote_counts = moments.n_sources, np.asarray(moments.vote_counts, np.float64)
-    alike = _same_items(pairs, vote_counts, moments.n_items)
+    vote_counts = np.asarray(moments.vote_counts, np.float64)
     both = np.stack([pairs.first, pairs.second])
+    alike = _same_items(pairs, vote_counts, moments.n_items)
     if len(compared.at):
-        i, j = np.nonzero(np.triu(_kappa_unexplained(compared) >= _UNEXPLAINED, 1))
-        kept = np.isin(pairs.first * m + pairs.second, compared.at[i] * m + compared.at[j])
+        kept, kappa = compared.pairs, compared.kappa
+        # Kappa of independent sources is κᵢⱼ = cᵢcⱼ; c is the median over the others, which resists a few
+        # copies. Copies reach most of the possible agreement that this leaves unexplained.
+        i, j = np.searchsorted(compared.at, both[:, kept])
+        overall = float(row_quantiles(kappa[i, j], 0.5))
+        strength = np.clip(row_quantiles(kappa, 0.5) / np.sqrt(max(overall, 0.01)), 0.0, _BEST_KAPPA)
+        explained = strength[i] * strength[j]
+        unexplained = (kappa[i, j] - explained) / (1 - explained)
         unusual = vote_counts.sum(axis=1) - vote_counts.max(axis=1)
-        alike[kept] |= (pairs.unusual[:, kept] >= _COMMON_VOTES * unusual[both[:, kept]]).all(axis=0)
-    return components(both[:, alike].T, m)
-
-
-def _kappa_unexplained(compared: _Compared) -> Array:
-    """Return the share of possible agreement beyond the truth that two sources reach, (s, s); 0 if unknown.
-
-    Kappa of independent sources is κᵢⱼ = cᵢcⱼ; c is the median over the others, which resists a few copies.
-    """
-    kappa, mask = compared.kappa, compared.precision > 0
-    middle, overall = row_quantiles(kappa, 0.5), float(row_quantiles(kappa[mask], 0.5))
-    strength = np.clip(middle / np.sqrt(max(overall, 0.01)), 0.0, _BEST_KAPPA)
-    explained = np.outer(strength, strength)
-    return np.where(mask, (np.where(mask, kappa, 0.0) - explained) / (1 - explained), 0.0)
+        shares_votes = (pairs.unusual[:, kept] >= _COMMON_VOTES * unusual[both[:, kept]]).all(axis=0)
+        alike[kept] |= (unexplained >= _UNEXPLAINED) & shares_votes
+    return components(both[:, alike].T, moments.n_sources)
 
 
 def row_quantiles(values: Array, quantile: Array | float) -> Array:

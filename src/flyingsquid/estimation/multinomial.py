@@ -17,9 +17,8 @@ from collections.abc import Callable
 from typing import NamedTuple
 
 import numpy as np
+import scipy  # imports scipy.linalg on first use, which takes long
 from numpy.typing import NDArray
-from scipy.linalg import helmert, solve_triangular
-from scipy.linalg.lapack import dpotrf, dpotri
 
 Array = NDArray[np.float64]
 # Newton's method stops if the expected gain in log probability is this small. Conjugate gradients reduce the
@@ -196,7 +195,7 @@ class _ByCoefficient:
         sizes, axes = np.linalg.eigh(own.T @ own)
         self._shared, self._own = shared, own @ axes[:, sizes > _ROUNDING * sizes.max(initial=0.0)]
         n_classes, r = shared.shape[1], self._own.shape[1]
-        self._contrasts = helmert(n_classes).T if r else np.zeros((n_classes, 0))  # (K, K - 1)
+        self._contrasts = scipy.linalg.helmert(n_classes).T if r else np.zeros((n_classes, 0))  # (K, K - 1)
         self._factor, self.log_determinant = _factor(self._curvature(share, p))
 
     def _curvature(self, share: Array, p: Array) -> Array:
@@ -256,15 +255,17 @@ class _ByItem:
     def _times_blocks(self, values: Array) -> Array:
         """Return A without the correction for shared features, times values of shape (g, K)."""
         found = np.stack([block @ each for block, each in zip(self._blocks, values.T, strict=True)], axis=1)
-        half = solve_triangular(self._factor, found.sum(axis=1), lower=True)
-        common = solve_triangular(self._factor, half, lower=True, trans="T")
+        half = scipy.linalg.solve_triangular(self._factor, found.sum(axis=1), lower=True)
+        common = scipy.linalg.solve_triangular(self._factor, half, lower=True, trans="T")
         return found - np.stack([block @ common for block in self._blocks], axis=1)
 
     def covariance(self) -> tuple[Array, Array]:
         """Return classes as the basis, and the diagonal blocks of P - P A P, shape (g, K, K)."""
         u, prior = self._shared, self._prior
         crossed = [block @ prior for block in self._blocks]
-        halves = np.stack([solve_triangular(self._factor, each, lower=True).T for each in crossed], axis=1)
+        halves = np.stack(
+            [scipy.linalg.solve_triangular(self._factor, each, lower=True).T for each in crossed], axis=1
+        )
         found = halves @ np.swapaxes(halves, 1, 2)
         diagonal = np.arange(u.shape[1])
         own = np.stack([np.einsum("in,in->n", prior, each) for each in crossed], axis=1)
@@ -279,13 +280,13 @@ class _ByItem:
 def _factor(matrix: Array) -> tuple[Array, float]:
     """Return a Cholesky factor and the log determinant, from the lower triangle of a matrix."""
     # LAPACK reads columns, so it gets the transpose, and the lower triangle is its upper one.
-    factor, _ = dpotrf(matrix.T, lower=False, clean=False, overwrite_a=True)
+    factor, _ = scipy.linalg.lapack.dpotrf(matrix.T, lower=False, clean=False, overwrite_a=True)
     return factor, 2 * float(np.log(np.diag(factor)).sum())
 
 
 def _inverse(factor: Array) -> Array:
     """Return the inverse of a matrix from its Cholesky factor."""
-    inverse = np.tril(dpotri(factor, lower=False)[0].T)
+    inverse = np.tril(scipy.linalg.lapack.dpotri(factor, lower=False)[0].T)
     return np.asarray(inverse + np.tril(inverse, -1).T)
 
 

@@ -253,7 +253,7 @@ def _estimate_from_rows(
     mixed = Expected(*(trust.share * a + (1 - trust.share) * b for a, b in zip(*counted, strict=True)))
     by_each = [_share_right(np.einsum("mkk->m", each.votes), rows) for each in counted]
     share = np.where(mixture.one_sided, 0.0, trust.share)
-    return replace(_estimate_from(mixed, rows), accuracies=share * by_each[0] + (1 - share) * by_each[1])
+    return _estimate_from(mixed, share * by_each[0] + (1 - share) * by_each[1])
 
 
 def _spread_of_rows(
@@ -278,19 +278,19 @@ def _estimate_by(moments: Moments, rows: Rows, labels: Array) -> SourceEstimates
     """Estimate sources by one set of labels of the rows, shape (u, K)."""
     m = moments.n_sources
     if m * moments.n_classes**2 <= MOST_CELLS:
-        return _estimate_from(rows.count(labels), rows)
+        counted = rows.count(labels)
+        return _estimate_from(counted, _share_right(np.einsum("mkk->m", counted.votes), rows))
     mass = rows.voted @ labels + 1
     tables, right = sparse_agreement_tables(moments), _agreement_with(labels, rows, m)
     return SourceEstimates(mass / mass.sum(), tables, right)
 
 
-def _estimate_from(counted: Expected, rows: Rows) -> SourceEstimates:
-    """Estimate sources by expected numbers of items and votes."""
+def _estimate_from(counted: Expected, accuracies: Array) -> SourceEstimates:
+    """Estimate tables and the class balance by expected numbers of items and votes."""
     items = np.maximum(counted.items, 1e-12)  # a class may have no items
     confusion = _with_missing(counted.votes / items[:, None])
-    right = _share_right(np.einsum("mkk->m", counted.votes), rows)
     mass = counted.voted + 1  # one added item of each class
-    return SourceEstimates(mass / mass.sum(), confusion, right)
+    return SourceEstimates(mass / mass.sum(), confusion, accuracies)
 
 
 def _with_missing(tables: Array) -> ConfusionTables:

@@ -18,8 +18,8 @@ from dataclasses import dataclass, replace
 from typing import Any, TypeAlias
 
 import numpy as np
+import scipy  # imports scipy.linalg on first use, which takes long
 from numpy.typing import NDArray
-from scipy.linalg import helmert
 
 from flyingsquid._values import format_count
 from flyingsquid.estimation.binary import BinaryFit, BinaryTasks
@@ -161,7 +161,7 @@ def contrasts(balance: Array) -> Array:
            [-0.06,  0.21, -0.15],
            [-0.1 , -0.15,  0.25]])
     """
-    across = helmert(len(balance)).T
+    across = scipy.linalg.helmert(len(balance)).T
     variance = np.diag(balance) - np.outer(balance, balance)
     return np.asarray(across @ np.linalg.cholesky(across.T @ variance @ across))
 

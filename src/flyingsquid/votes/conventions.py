@@ -12,7 +12,7 @@ from collections import Counter
 from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from itertools import zip_longest
-from typing import Any, Literal, NamedTuple
+from typing import Any, Literal
 
 import numpy as np
 from numpy.typing import NDArray
@@ -463,13 +463,13 @@ def _misread_numbers(codes: NDArray[np.integer], classes: tuple[Label, ...]) -> 
 
 def _misread_signs(codes: NDArray[np.integer]) -> list[Misreading]:
     """Return evidence if -1 and 1 behave like two classes, and 0 like no vote."""
-    if codes.min() >= 0:  # nothing is read as no vote
+    values = (ABSTAIN, 0, 1)
+    missing, zeros, ones = (np.count_nonzero(codes == value) for value in values)
+    if not missing:
         return []
-    counted = _count_values(codes, (ABSTAIN, 0, 1))
-    missing, zeros, ones = counted.by_source.sum(axis=1).tolist()
     hint = Hint("signed", "to read -1 and 1 as the classes and 0 as 'no vote'", True)
     call = "Votes.from_signed(votes) if -1 and 1 are the classes and 0 means no vote"
-    if not zeros and ones and 0 < missing <= _MOST_MISSING * codes.size:
+    if not zeros and ones and missing <= _MOST_MISSING * codes.size:
         return [Misreading("All votes are 1, because -1 is read as no vote.", call, hint)]
     ratio, offset, z = _SIGNED
 
@@ -479,7 +479,7 @@ def _misread_signs(codes: NDArray[np.integer]) -> list[Misreading]:
         odds = agreement[:, None] + agreement - 2 * lift  # log odds ratio of each pair of values
         return float(odds[0, 2] - ratio * max(odds[1, 2], odds[0, 1], 0.0) - offset)
 
-    if zeros and ones and missing and _exceeds(counted, evidence, z):
+    if zeros and ones and _exceeds(codes, values, evidence, z):
         summary = "The value -1 is read as no vote, but -1 and 1 exclude each other more than 0 and 1 do."
         return [Misreading(summary, call, hint)]
     return []
@@ -496,7 +496,7 @@ def _zero_is_missing(codes: NDArray[np.integer], n_classes: int) -> bool:
         zeros, mixed, same, different = np.log(seen / by_chance)
         return float((same - different) - ratio * max(zeros - mixed, 0.0) - offset)
 
-    return _exceeds(_count_values(codes, range(n_classes)), evidence, z)
+    return _exceeds(codes, range(n_classes), evidence, z)
 
 
 def _by_agreement(pairs: Array) -> Array:
@@ -505,62 +505,47 @@ def _by_agreement(pairs: Array) -> Array:
     return np.array([pairs[0, 0], pairs[0, 1:].sum(), same, pairs[1:, 1:].sum() - same])
 
 
-class _Counted(NamedTuple):
-    """Number of occurrences of each of v values.
-
-    Attributes
-    ----------
-    by_item : array of shape (v, n)
-    by_source : array of shape (v, m)
-    by_group : array of shape (v, groups, m)
-        ``by_source`` of every g-th item only.
-    """
-
-    by_item: Array
-    by_source: Array
-    by_group: Array
-
-
-def _count_values(codes: NDArray[np.integer], values: Sequence[int]) -> _Counted:
-    n, m = codes.shape
-    by_item, by_group = np.empty((len(values), n)), np.empty((len(values), _GROUPS, m))
-    # Products are faster than counts along an axis. The last rows do not fill all groups.
-    whole, ones = n // _GROUPS, np.ones(max(n // _GROUPS, m), np.float32)
-    for at, value in enumerate(values):
-        marked = (codes == value).astype(np.float32)
-        by_item[at] = marked @ ones[:m]
-        groups, last = marked[: whole * _GROUPS], marked[whole * _GROUPS :]
-        by_group[at] = (ones[:whole] @ groups.reshape(whole, _GROUPS * m)).reshape(_GROUPS, m)
-        by_group[at, : len(last)] += last
-    return _Counted(by_item, by_group.sum(axis=1), by_group)
-
-
-def _exceeds(counted: _Counted, evidence: Callable[[Array, Array], float], z: float) -> bool:
+def _exceeds(
+    codes: NDArray[np.integer], values: Sequence[int], evidence: Callable[[Array, Array], float], z: float
+) -> bool:
     """Return whether evidence from pairs of values exceeds 0 by ``z`` standard errors.
 
     ``evidence`` gets the number of pairs of different sources with each pair of values, and the number that
     independent sources would have, both symmetric.
     """
-    by_item, by_source, by_group = counted
-    n = by_item.shape[1]
-    if by_source.shape[1] < _MIN_SOURCES:
+    n, m = codes.shape
+    if m < _MIN_SOURCES:
         return False
 
-    def estimate(by_source: Array, pairs: Array, n_items: int) -> float:
+    def estimate(pairs: Array, by_source: Array, n_items: int) -> float:
         totals = by_source.sum(axis=1)
         expected = (np.outer(totals, totals) - by_source @ by_source.T) / n_items
         return evidence(pairs - np.diag(totals), expected)  # without pairs of a source with itself
 
-    pairs = by_item @ by_item.T
-    full = estimate(by_source, pairs, n)
-    if full <= 0:
+    pairs, by_source = _count_values(codes, values)
+    full = estimate(pairs, by_source, n)
+    if full <= 0:  # as for most votes
         return False
     without = np.empty(_GROUPS)
     for group in range(_GROUPS):
-        left_out = by_item[:, group::_GROUPS]
-        rest = n - left_out.shape[1]
-        without[group] = estimate(by_source - by_group[:, group], pairs - left_out @ left_out.T, rest)
+        left_out = codes[group::_GROUPS]
+        own_pairs, own_by_source = _count_values(left_out, values)
+        without[group] = estimate(pairs - own_pairs, by_source - own_by_source, n - len(left_out))
     return full > z * float(np.sqrt((_GROUPS - 1) * np.var(without)))
+
+
+def _count_values(codes: NDArray[np.integer], values: Sequence[int]) -> tuple[Array, Array]:
+    """Count pairs of each two of v values on one item, shape (v, v), and values of each source, (v, m).
+
+    Pairs include those of a source with itself.
+    """
+    n, m = codes.shape
+    by_item, by_source = np.empty((len(values), n)), np.empty((len(values), m))
+    ones = np.ones(max(n, m), np.float32)
+    for at, value in enumerate(values):
+        marked = (codes == value).astype(np.float32)
+        by_item[at], by_source[at] = marked @ ones[:m], ones[:n] @ marked  # faster than counts along an axis
+    return by_item @ by_item.T, by_source
 
 
 def _are_scores(codes: NDArray[np.integer]) -> bool:
