@@ -7,7 +7,6 @@ three times as fast. ``--quick`` is a smoke run on few rows, whose numbers are n
 
 from __future__ import annotations
 
-import argparse
 import json
 import subprocess
 import tempfile
@@ -25,7 +24,7 @@ from rich.table import Table
 
 import flyingsquid as fs
 from benchmarks.apply_rules import ABSTAIN, HAM, RULES, SPAM
-from benchmarks.harness import machine, ratio, save
+from benchmarks.harness import machine, ratio, save, save_parser
 from benchmarks.quality.peers import needed_interpreter
 
 HERE = Path(__file__).parent
@@ -163,8 +162,7 @@ def show(results: list[dict[str, Any]], console: Console) -> None:
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
-    parser.add_argument("--save", action="store_true", help="write benchmarks/results/apply.json")
+    parser = save_parser(__doc__)
     parser.add_argument("--quick", action="store_true", help="few rows, to see that it runs")
     arguments = parser.parse_args()
     console = Console(width=130)

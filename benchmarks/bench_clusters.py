@@ -9,7 +9,6 @@ smoke test.
 
 from __future__ import annotations
 
-import argparse
 import os
 import sys
 import warnings
@@ -23,7 +22,7 @@ from rich.console import Console
 from rich.table import Table
 
 import flyingsquid as fs
-from benchmarks.harness import alternate, machine, ratio, save
+from benchmarks.harness import alternate, machine, ratio, save, save_parser
 from flyingsquid import distributed
 
 SOURCES, PARTS = 10, 8
@@ -109,8 +108,7 @@ def measure(n: int, repeats: int) -> list[dict[str, Any]]:
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--save", action="store_true")
+    parser = save_parser(__doc__)
     parser.add_argument("--quick", action="store_true")
     arguments = parser.parse_args()
     # Spark 4 warns for every function over Arrow that it was not tested with pandas 3.

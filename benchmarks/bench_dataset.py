@@ -8,7 +8,6 @@ into another file. Memory is the peak of the whole process. Run with ``python -m
 
 from __future__ import annotations
 
-import argparse
 import resource
 import tempfile
 from collections.abc import Callable, Sequence
@@ -20,7 +19,7 @@ from rich.console import Console
 from rich.table import Table
 
 import flyingsquid as fs
-from benchmarks.harness import alternate, machine, ratio, save
+from benchmarks.harness import alternate, machine, ratio, save, save_parser
 from flyingsquid.files import LabelWriter, VoteFile, open_votes
 
 FILES, GROUP, REPEATS = 10, 1_000_000, 2
@@ -98,8 +97,7 @@ def measure(rows: int, tasks: Sequence[str] = tuple(GOALS)) -> dict[str, Any]:
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
-    parser.add_argument("--save", action="store_true", help="write benchmarks/results/dataset.json")
+    parser = save_parser(__doc__)
     parser.add_argument("--quick", action="store_true", help="2,000,000 rows")
     given = parser.parse_args()
     console = Console()

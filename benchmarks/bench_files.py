@@ -9,7 +9,6 @@ with nulls, and texts. Run with ``python -m benchmarks.bench_files``; ``--save``
 
 from __future__ import annotations
 
-import argparse
 import tempfile
 from pathlib import Path
 from typing import Any
@@ -18,7 +17,7 @@ import numpy as np
 from rich.console import Console
 from rich.table import Table
 
-from benchmarks.harness import alternate, machine, ratio, save
+from benchmarks.harness import alternate, machine, ratio, save, save_parser
 from flyingsquid.files import LabelWriter, open_votes
 
 SOURCES, GOAL, REPEATS, BLOCK = 10, 2.5, 3, 1_000_000
@@ -76,8 +75,7 @@ def measure(kind: str, folder: Path, n: int) -> dict[str, Any]:
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
-    parser.add_argument("--save", action="store_true", help="write benchmarks/results/files.json")
+    parser = save_parser(__doc__)
     parser.add_argument("--quick", action="store_true", help="100,000 rows instead of 10,000,000")
     arguments = parser.parse_args()
     console = Console(width=140)

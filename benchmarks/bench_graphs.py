@@ -9,7 +9,6 @@ Run with ``python -m benchmarks.bench_graphs``; ``--save`` writes the results fi
 
 from __future__ import annotations
 
-import argparse
 from typing import Any
 
 import numpy as np
@@ -18,7 +17,7 @@ from rich.console import Console
 from rich.table import Table
 
 import flyingsquid as fs
-from benchmarks.harness import alternate, machine, ratio, save
+from benchmarks.harness import alternate, machine, ratio, save, save_parser
 
 TASKS = (3, 6, 14, 50, 500)
 SOURCES, SEQUENCES = 6, 1_000
@@ -99,9 +98,7 @@ def show(results: dict[str, Any], console: Console) -> None:
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
-    parser.add_argument("--save", action="store_true", help="write benchmarks/results/graphs.json")
-    arguments = parser.parse_args()
+    arguments = save_parser(__doc__).parse_args()
     console = Console(width=130)
     console.print(machine())
     results = {"chains": measure_chains(), "edges": measure_edges()}

@@ -11,7 +11,6 @@ Ratios below 1 are faster than the baseline. Run with ``make bench``.
 
 from __future__ import annotations
 
-import argparse
 from typing import Any
 
 import numpy as np
@@ -21,7 +20,7 @@ from rich.table import Table
 from sklearn.linear_model import LinearRegression
 
 import flyingsquid as fs
-from benchmarks.harness import alternate, machine, peak_megabytes, ratio, save
+from benchmarks.harness import alternate, machine, peak_megabytes, ratio, save, save_parser
 
 SIZES = [(1_000, 10), (100_000, 10), (1_000_000, 10), (1_000_000, 100), (10_000, 1_000)]
 GOALS = {(1_000_000, 10): (1.2, 1.0), (1_000_000, 100): (1.2, 1.0)}
@@ -118,9 +117,7 @@ def _goal(goal: float | None) -> str:
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
-    parser.add_argument("--save", action="store_true", help="write benchmarks/results/label_model.json")
-    arguments = parser.parse_args()
+    arguments = save_parser(__doc__).parse_args()
     console = Console(width=130)
     console.print(machine())
     results = [measure(n, m) for n, m in SIZES]

@@ -14,7 +14,6 @@ by FLYINGSQUID_DATA. Run with ``python -m benchmarks.bench_many``; ``--save`` wr
 
 from __future__ import annotations
 
-import argparse
 import json
 import subprocess
 import sys
@@ -30,7 +29,7 @@ from rich.table import Table
 from scipy.sparse import csr_array
 
 import flyingsquid as fs
-from benchmarks.harness import in_a_fresh_process, machine, ratio, rest, save
+from benchmarks.harness import in_a_fresh_process, machine, ratio, rest, save, save_parser
 from benchmarks.quality.data_directory import data_directory, find
 from benchmarks.quality.peers import interpreter, needed_interpreter
 
@@ -155,8 +154,7 @@ def show(results: dict[str, Any], console: Console) -> None:
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawTextHelpFormatter)
-    parser.add_argument("--save", action="store_true", help="write benchmarks/results/many.json")
+    parser = save_parser(__doc__)
     parser.add_argument("--repeats", type=int, default=5, help="rounds of each contender")
     parser.add_argument("--shape", type=int, nargs=2, help="sources and classes: fit once, answer in JSON")
     options = parser.parse_args()

@@ -8,7 +8,6 @@ the results file, ``--items`` makes the run over many items shorter.
 
 from __future__ import annotations
 
-import argparse
 import gc
 import time
 import tracemalloc
@@ -20,7 +19,7 @@ from rich.console import Console
 from rich.table import Table
 
 import flyingsquid as fs
-from benchmarks.harness import alternate, machine, ratio, save
+from benchmarks.harness import alternate, machine, ratio, save, save_parser
 
 SOURCES, CHUNK, CHUNKS, SINGLES = 10, 1_000, 50, 5_000
 REPEATS = 9
@@ -125,8 +124,7 @@ def show(results: dict[str, Any], console: Console) -> None:
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
-    parser.add_argument("--save", action="store_true", help="write benchmarks/results/online.json")
+    parser = save_parser(__doc__)
     parser.add_argument("--items", type=int, default=10_000_000, help="items of the run for memory")
     arguments = parser.parse_args()
     console = Console(width=140)

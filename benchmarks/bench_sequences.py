@@ -6,7 +6,6 @@ time. Run with ``python -m benchmarks.bench_sequences``; ``--save`` writes the r
 
 from __future__ import annotations
 
-import argparse
 from typing import Any
 
 import numpy as np
@@ -14,7 +13,7 @@ from rich.console import Console
 from rich.table import Table
 
 import flyingsquid as fs
-from benchmarks.harness import alternate, machine, peak_megabytes, ratio, save
+from benchmarks.harness import alternate, machine, peak_megabytes, ratio, save, save_parser
 
 ROWS, SOURCES = 1_000_000, 6
 # Name, lengths of sequences, goal for fit + predict_proba.
@@ -96,9 +95,7 @@ def _ratio(r: dict[str, float]) -> str:
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
-    parser.add_argument("--save", action="store_true", help="write benchmarks/results/sequences.json")
-    arguments = parser.parse_args()
+    arguments = save_parser(__doc__).parse_args()
     console = Console(width=140)
     console.print(machine())
     votes = votes_of()

@@ -9,7 +9,6 @@ input shorter.
 
 from __future__ import annotations
 
-import argparse
 import json
 import subprocess
 import sys
@@ -23,7 +22,7 @@ from rich.console import Console
 from rich.table import Table
 
 import flyingsquid as fs
-from benchmarks.harness import alternate, machine, ratio, save
+from benchmarks.harness import alternate, machine, ratio, save, save_parser
 
 SOURCES, GOAL, REPEATS = 10, 3.0, 3
 LOOP = """
@@ -105,8 +104,7 @@ def show(results: list[dict[str, Any]], console: Console) -> None:
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
-    parser.add_argument("--save", action="store_true", help="write benchmarks/results/stream.json")
+    parser = save_parser(__doc__)
     parser.add_argument("--lines", type=int, default=500_000, help="lines of input")
     arguments = parser.parse_args()
     console = Console(width=140)

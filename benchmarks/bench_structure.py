@@ -8,7 +8,6 @@ Run with ``python -m benchmarks.bench_structure``; ``--save`` writes the results
 
 from __future__ import annotations
 
-import argparse
 from typing import Any
 
 import numpy as np
@@ -16,7 +15,7 @@ from rich.console import Console
 from rich.table import Table
 
 import flyingsquid as fs
-from benchmarks.harness import alternate, machine, ratio, save
+from benchmarks.harness import alternate, machine, ratio, save, save_parser
 
 ITEMS, SOURCES, PAIRS = 100_000, 100, 10
 GOAL = 20.0
@@ -62,8 +61,7 @@ def show(results: dict[str, Any], console: Console) -> None:
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawTextHelpFormatter)
-    parser.add_argument("--save", action="store_true", help="write benchmarks/results/structure.json")
+    parser = save_parser(__doc__)
     parser.add_argument("--repeats", type=int, default=20, help="rounds of each contender")
     options = parser.parse_args()
     console = Console()

@@ -9,7 +9,6 @@ writes the results file.
 
 from __future__ import annotations
 
-import argparse
 import tempfile
 import time
 from pathlib import Path
@@ -18,7 +17,7 @@ from typing import Any
 import numpy as np
 
 import flyingsquid as fs
-from benchmarks.harness import save
+from benchmarks.harness import save, save_parser
 from tests.support.studio_page import StudioPage, launch_browser, run_studio
 
 SOURCES = 30
@@ -139,12 +138,11 @@ def measure_size(browser: Any, n_items: int, changes: int) -> dict[str, Any]:
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawTextHelpFormatter)
+    parser = save_parser(__doc__)
     parser.add_argument("--items", type=int, nargs="+", default=list(GOALS))
     parser.add_argument(
         "--changes", type=int, default=CHANGES, help="changes of sources; half as many gold labels"
     )
-    parser.add_argument("--save", action="store_true", help="write the results file")
     options = parser.parse_args()
     results = {}
     with launch_browser() as browser:

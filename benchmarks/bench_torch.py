@@ -9,7 +9,6 @@ Run with ``python -m benchmarks.bench_torch``; ``--save`` writes the results fil
 
 from __future__ import annotations
 
-import argparse
 from collections.abc import Callable
 from typing import Any
 
@@ -20,7 +19,7 @@ from rich.table import Table
 from torch import Tensor, nn
 
 import flyingsquid as fs
-from benchmarks.harness import alternate, machine, ratio, save
+from benchmarks.harness import alternate, machine, ratio, save, save_parser
 from flyingsquid.torch import LabelModelLoss, SoftCrossEntropy
 
 BATCH, SIDE, SOURCES, ITEMS = 64, 32, 10, 6_400
@@ -137,8 +136,7 @@ def show(results: dict[str, Any], console: Console) -> None:
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawTextHelpFormatter)
-    parser.add_argument("--save", action="store_true", help="write benchmarks/results/torch.json")
+    parser = save_parser(__doc__)
     parser.add_argument("--repeats", type=int, default=40, help="rounds of each contender")
     options = parser.parse_args()
     console = Console()

@@ -137,10 +137,18 @@ def save_half(
     page.write_text(render(saved_halves(names)), encoding="utf-8")
 
 
+def save_parser(description: str | None) -> argparse.ArgumentParser:
+    """Return a parser with ``--save``."""
+    parser = argparse.ArgumentParser(description=description, formatter_class=argparse.RawTextHelpFormatter)
+    parser.add_argument(
+        "--save", action="store_true", help="write the results file, and the page if there is one"
+    )
+    return parser
+
+
 def half_parser(description: str | None) -> argparse.ArgumentParser:
     """Return a parser with ``--save`` and ``--frozen``."""
-    parser = argparse.ArgumentParser(description=description, formatter_class=argparse.RawTextHelpFormatter)
-    parser.add_argument("--save", action="store_true", help="write the results file and the page")
+    parser = save_parser(description)
     parser.add_argument(
         "--frozen",
         action="store_true",

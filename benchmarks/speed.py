@@ -39,6 +39,7 @@ from benchmarks.harness import (
     ratio,
     rest,
     save,
+    save_parser,
 )
 
 PAGE = Path(__file__).parents[1] / "docs" / "benchmarks" / "speed.md"
@@ -332,10 +333,9 @@ def format_seconds(value: float) -> str:
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawTextHelpFormatter)
+    parser = save_parser(__doc__)
     parser.add_argument("--only", nargs="*", default=[], help="words in the names of the rows to measure")
     parser.add_argument("--quick", action="store_true", help="small sizes, to see that it runs")
-    parser.add_argument("--save", action="store_true", help="write the results file and the page")
     parser.add_argument("--row", help=argparse.SUPPRESS)
     given = parser.parse_args()
     if given.row:

@@ -8,7 +8,6 @@ there is nothing left to choose (docs/quality/halves.md).
 
 from __future__ import annotations
 
-import argparse
 import json
 import time
 import warnings
@@ -21,7 +20,7 @@ from numpy.typing import NDArray
 from threadpoolctl import threadpool_limits
 
 import flyingsquid as fs
-from benchmarks.harness import RESULTS, save
+from benchmarks.harness import RESULTS, save, save_parser
 from benchmarks.quality import default_page
 from benchmarks.quality.data_directory import data_directory
 from benchmarks.quality.halves import DESIGN, FROZEN, RealSet
@@ -192,8 +191,7 @@ def _warm_up(methods: Sequence[str]) -> None:
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(description="Majority vote, our methods and peers on the real sets.")
-    parser.add_argument("--save", action="store_true", help="write the results file and the page")
+    parser = save_parser("Majority vote, our methods and peers on the real sets.")
     parser.add_argument("--methods", nargs="+", choices=OURS, default=list(OURS), help="only these of ours")
     parser.add_argument(
         "--peers", nargs="*", choices=PEERS, default=list(PEERS), help="only these peers, or none"

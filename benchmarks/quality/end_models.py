@@ -8,7 +8,6 @@ row is left out.
 
 from __future__ import annotations
 
-import argparse
 import gzip
 import json
 import warnings
@@ -27,7 +26,7 @@ from sklearn.metrics import accuracy_score, f1_score
 from sklearn.preprocessing import StandardScaler
 
 import flyingsquid as fs
-from benchmarks.harness import save
+from benchmarks.harness import save, save_parser
 from benchmarks.quality.data_directory import data_directory, find
 from flyingsquid.analysis.comparison import score_labels
 from flyingsquid.models.label_model import Method
@@ -215,9 +214,7 @@ def _cell(row: dict[str, Any] | None) -> str:
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawTextHelpFormatter)
-    parser.add_argument("--save", action="store_true", help="write the results file and the page")
-    options = parser.parse_args()
+    options = save_parser(__doc__).parse_args()
     folder, console = data_directory(), Console(width=160)
     results = {name: measure(load(folder, name)) for name in SETS}
     console.print(render(results), markup=False)

@@ -11,7 +11,6 @@ Simulations have no unknown dependence, so there the interval has to cover the t
 
 from __future__ import annotations
 
-import argparse
 import itertools
 import json
 import sys
@@ -26,7 +25,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 import flyingsquid as fs
-from benchmarks.harness import RESULTS, save
+from benchmarks.harness import RESULTS, half_parser, save
 from benchmarks.quality.data_directory import data_directory, panel_directory
 from benchmarks.quality.halves import DESIGN, FROZEN, RealSet
 from benchmarks.quality.pools import read_splits
@@ -518,14 +517,7 @@ def _without_grid(datasets: Mapping[str, Mapping[str, Any]]) -> dict[str, Any]:
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawTextHelpFormatter)
-    parser.add_argument("--save", action="store_true", help="write the results file and the page")
-    parser.add_argument(
-        "--frozen",
-        action="store_true",
-        help="the frozen half instead; only when nothing is left to choose, see docs/quality/halves.md",
-    )
-    options = parser.parse_args()
+    options = half_parser(__doc__).parse_args()
     warnings.simplefilter("ignore")
     half = "frozen" if options.frozen else "design"
     sets = [each for each in (FROZEN if options.frozen else DESIGN) if each.kind != "sequences"]

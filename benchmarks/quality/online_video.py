@@ -9,7 +9,6 @@ reported, and nothing is chosen by it.
 
 from __future__ import annotations
 
-import argparse
 import warnings
 from collections.abc import Callable
 from pathlib import Path
@@ -19,7 +18,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 import flyingsquid as fs
-from benchmarks.harness import save
+from benchmarks.harness import save, save_parser
 from benchmarks.quality.data_directory import data_directory, find
 from benchmarks.quality.scores import add_one_shares, cell, scores_of
 
@@ -109,11 +108,7 @@ def render(results: dict[str, dict[str, Any]]) -> str:
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(
-        description="Compare single passes over real frames with fits to all of them."
-    )
-    parser.add_argument("--save", action="store_true", help="write the results file and the page")
-    arguments = parser.parse_args()
+    arguments = save_parser("Compare single passes over real frames with fits to all of them.").parse_args()
     folder, results = data_directory(), dict[str, dict[str, Any]]()
     for name in SETS:
         votes, y = load(folder, name)

@@ -8,7 +8,6 @@ Both are for design. Ordinal panels, intervals and preferences with ties are sim
 
 from __future__ import annotations
 
-import argparse
 import warnings
 from collections.abc import Callable, Mapping
 from pathlib import Path
@@ -19,7 +18,7 @@ from numpy.typing import NDArray
 from scipy.stats import kendalltau, rankdata
 
 import flyingsquid as fs
-from benchmarks.harness import save
+from benchmarks.harness import save, save_parser
 from benchmarks.quality.data_directory import data_directory, find
 from flyingsquid.estimation.scores import fit_scores
 from flyingsquid.estimation.shares import NORMAL_95
@@ -576,8 +575,7 @@ def render(found: Mapping[str, Any]) -> str:
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--save", action="store_true", help="write the results file and the page")
+    parser = save_parser(__doc__)
     parser.add_argument("--draws", type=int, default=DRAWS, help="random panels of each size")
     options = parser.parse_args()
     warnings.simplefilter("ignore")

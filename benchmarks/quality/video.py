@@ -8,7 +8,6 @@ frozen half (docs/quality/halves.md): it is reported, and nothing is chosen by i
 
 from __future__ import annotations
 
-import argparse
 import warnings
 from collections.abc import Callable
 from pathlib import Path
@@ -18,7 +17,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 import flyingsquid as fs
-from benchmarks.harness import save
+from benchmarks.harness import save, save_parser
 from benchmarks.paper.data import CHAINS, in_clips
 from benchmarks.quality.data_directory import data_directory, find
 from benchmarks.quality.scores import add_one_shares, cell, scores_of
@@ -191,9 +190,7 @@ def _gain(ours: dict[str, float] | str, alone: dict[str, float] | str) -> str:
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(description="Compare chains of frames with single frames on real votes.")
-    parser.add_argument("--save", action="store_true", help="write the results file and the page")
-    arguments = parser.parse_args()
+    arguments = save_parser("Compare chains of frames with single frames on real votes.").parse_args()
     folder = data_directory()
     results = {name: measure(load(folder, name)) for name in NAMES}
     page = render(results)

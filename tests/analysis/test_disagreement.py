@@ -42,7 +42,7 @@ def test_overruled_items_differ_from_the_majority(model, sample):
     assert all(item.label != item.majority and item.gold is None for item in found.overruled)
 
 
-def test_nothing_contested():
+def test_no_items_are_contested():
     votes = np.zeros((50, 4), int)
     votes[::2] = 1
     found = contested_items(fs.LabelModel(method="weighted").fit(votes), votes)

@@ -25,7 +25,7 @@ def folder(tmp_path, monkeypatch):
     return make_samples(tmp_path)
 
 
-def test_analyze_says_what_the_library_says(folder):
+def test_analyze_prints_the_results_of_the_library(folder):
     said = run("analyze", "judged.csv", "--gold", "truth")
     chunk = open_votes("judged.csv", gold="truth").read()
     model = fs.LabelModel().fit(chunk.votes)

@@ -157,7 +157,7 @@ def test_unreadable_files(folder):
     assert "permission denied" in refused("label", "votes.csv", "-o", "labels.csv").lower()
 
 
-def test_models_that_are_none(folder):
+def test_files_that_do_not_hold_models_are_refused(folder):
     (folder / "damaged.fsq").write_bytes((folder / "spam.fsq").read_bytes()[:500])
     assert "damaged.fsq" in refused("label", "votes.csv", "-o", "a.csv", "--with-model", "damaged.fsq")
     assert "damaged.fsq" in refused("inspect", "damaged.fsq")

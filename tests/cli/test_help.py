@@ -81,7 +81,7 @@ def run_in_shell(example: str, folder: Path) -> None:
 
 
 @pytest.mark.parametrize("name", COMMANDS)
-def test_the_list_of_commands_says_what_their_help_says(name):
+def test_the_list_of_commands_agrees_with_their_help(name):
     assert (command_of(name).help or "").split("\n", 1)[0] == COMMANDS[name]
     result = CliRunner().invoke(main, [name, "--help"])
     assert result.exit_code == 0

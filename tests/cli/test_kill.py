@@ -81,7 +81,7 @@ def test_killed_at_twenty_moments(folder):
 
 
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
-def test_stopped_by_a_signal_nothing_is_left_behind(number, folder):
+def test_a_signal_leaves_no_files_behind(number, folder):
     (folder / "labels.csv").write_text(OLD)
     process = start(folder)
     while not any(name.startswith(".flyingsquid-") for name in os.listdir(folder)):

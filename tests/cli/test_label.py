@@ -206,7 +206,7 @@ def test_a_model_of_a_crowd_labels_votes_of_some_of_it(folder):
     assert "newcomer" in said.output
 
 
-def test_signed_votes_only_when_asked(folder):
+def test_signed_votes_only_with_the_option(folder):
     said = label("signed.npy", "-o", "a.csv").output
     assert "--signed" in said
     assert "classes 0/1" in said
@@ -263,7 +263,7 @@ def test_class_balance_by_position_and_by_name(folder):
     assert "must sum to 1" in refused
 
 
-def test_ties_as_asked(folder):
+def test_ties_are_broken_by_the_option(folder):
     rows = [
         [i, a, b, c] for i, (a, b, c) in enumerate([("y", "n", ""), ("n", "n", "n"), ("y", "y", "y")] * 40)
     ]
@@ -298,7 +298,7 @@ def test_a_report_of_a_large_file_is_about_a_part(folder):
     assert "100 items" in (folder / "report.html").read_text("utf-8")
 
 
-def test_what_was_left_out_for_want_of_memory_is_said(folder):
+def test_parts_that_were_left_out_to_save_memory_are_named(folder):
     limits = {"loaded_cells": 0}
     with use_limits(distinct_rows=5):
         said = label("votes.csv", "-o", "labels.csv", limits=limits).output
@@ -354,7 +354,7 @@ def test_an_output_without_a_format_names_the_option_of_the_output(folder):
     assert "Use --output-format" in label("votes.csv", "-o", "a.xyz", code=1).output
 
 
-def test_what_needs_all_votes_says_so_where_they_are_too_many(folder):
+def test_commands_that_need_all_votes_refuse_too_many(folder):
     words = ("judged.csv", "-o", "labels.csv", "--gold", "truth", "--learn-from-gold")
     limits = {"loaded_cells": 10, "most_cells": 100}
     assert "--learn-from-gold needs all votes in memory" in label(*words, code=1, limits=limits).output
@@ -369,7 +369,7 @@ def test_names_in_any_script_reach_any_terminal(folder):
     assert {row["label"] for row in rows_of("labels.csv")} == {"да", "нет"}
 
 
-def test_texts_agree_with_codes():
+def test_strings_agree_with_codes():
     assert texts(np.array([[-1, 0, 1]])) == [["", "ham", "spam"]]
 
 

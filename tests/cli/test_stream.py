@@ -333,7 +333,7 @@ def test_known_errors_are_one_line_and_exit_code_one(tmp_path):
         assert result.stderr.count("\n") == 1
 
 
-def test_help_has_an_example_and_says_what_standard_output_cannot_do():
+def test_help_has_an_example_and_the_limits_of_standard_output():
     text = " ".join(RUNNER.invoke(main, ["stream", "--help"]).output.split())
     for words in ("Examples:", "printed twice", "143 SIGTERM", "141 standard output was closed"):
         assert words in text

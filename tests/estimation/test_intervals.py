@@ -11,7 +11,7 @@ import flyingsquid as fs
 from flyingsquid.estimation.intervals import AccuracyEvidence, accuracy_reach
 from flyingsquid.exceptions import NotFittedError, SourceWarning
 from tests.oracle.star import AnyStar, Star
-from tests.support.strategies import fittable_votes
+from tests.support.strategies import fittable_votes, one_sided_rules
 
 ACCURACIES = np.array([0.9, 0.85, 0.8, 0.75, 0.7, 0.65, 0.8, 0.7])
 COVERAGE = np.array([1.0, 0.8, 0.9, 0.7, 1.0, 0.9, 0.6, 0.8])
@@ -233,14 +233,7 @@ def test_interval_of_the_class_balance_holds_the_truth():
 
 
 def test_one_sided_sources_leave_the_class_balance_open():
-    rng = np.random.default_rng(0)
-    y = (rng.random(3_000) < 0.1).astype(int)
-    votes = np.full((3_000, 6), -1)
-    for source in range(6):
-        says = source % 2
-        finds = rng.random(3_000) < np.where(y == says, 0.4, 0.1)
-        votes[finds, source] = says
-    model = fs.LabelModel().fit(votes)
+    model = fs.LabelModel().fit(one_sided_rules(3_000, 6, share=0.1, recall=0.4))
     low, high = model.class_balance_interval_[1]
     assert low <= 0.1 <= high
 

@@ -14,6 +14,7 @@ from flyingsquid.estimation.shares import (
     effective_size,
     estimate_shares,
     gold_shares,
+    looks_random,
     wilson,
 )
 
@@ -138,6 +139,89 @@ def test_difference_of_equal_estimates_is_symmetric():
     difference, low, high = difference_interval((0.5, 0.4, 0.6), (0.5, 0.4, 0.6))
     assert (difference, low) == (0.0, pytest.approx(-high))
     assert high == pytest.approx(0.1 * np.sqrt(2))
+
+
+def by_definition(gold, probabilities, mean, variance, n_items, z):
+    """Return ``estimate_shares`` for one sample, one number at a time."""
+    n, classes = len(gold), range(gold.shape[1])
+    y = [[gold[i, k] - gold[:, k].mean() for k in classes] for i in range(n)]
+    f = [[probabilities[i, k] - probabilities[:, k].mean() for k in classes] for i in range(n)]
+    slopes, residuals, shares = [], [], []
+    for k in classes:
+        product = sum(y[i][k] * f[i][k] for i in range(n))
+        spread = sum(f[i][k] ** 2 for i in range(n))
+        denominator = max(spread, (n - 1) * variance[k])
+        slope = product / denominator if product > 0 else 0.0
+        noise = sum((y[i][k] - slope * f[i][k]) ** 2 for i in range(n)) / (n - 2)
+        signal = slope**2 * denominator
+        slopes.append(min(slope * (1 - noise / signal), 1.5) if signal > noise else 0.0)
+        residuals.append([y[i][k] - slopes[k] * f[i][k] for i in range(n)])
+        shares.append(gold[:, k].mean() + slopes[k] * (mean[k] - probabilities[:, k].mean()))
+    # Residuals and shares do not add up yet; the classes with the largest residuals make up for it.
+    sizes = [sum(e**2 for e in residuals[k]) for k in classes]
+    part = [size / sum(sizes) if sum(sizes) > 0 else 1 / len(sizes) for size in sizes]
+    shares = [max(share - part[k] * (sum(shares) - 1), 0.0) for k, share in enumerate(shares)]
+    shares = [share / sum(shares) for share in shares]
+    found = []
+    correction = (n_items - n) / (n_items - 1)
+    for k in classes:
+        left = sum((residuals[k][i] - part[k] * sum(r[i] for r in residuals)) ** 2 for i in range(n))
+        total = sum(y[i][k] ** 2 for i in range(n))
+        open_part = left / total if total else 1.0
+        open_part *= 1 + min(max(1 - open_part, 0.0), 1.0) / (n - 2)
+        p, v = shares[k], correction / n
+        # The ends are the roots of (p - x)² = z² (open x (1 - x) + (1 - open) allowance) v, in Wilson's form.
+        pull = z**2 * open_part * v
+        center = (p + pull / 2) / (1 + pull)
+        reach = z * np.sqrt(p * (1 - p) * open_part * v + (z * v) ** 2 / 4) / (1 + pull)
+        before, after = p * (1 - p) + z**2 * v / 4, p * (1 - p) * open_part + z**2 * v / 4
+        gain = before / after if open_part > 0 else 1.0
+        size = n_items / (1 + (n_items - n) / (n * gain))
+        low, high = min(max(center - reach, 0.0), p), max(min(center + reach, 1.0), p)
+        found.append((p, low, high, slopes[k], size))
+    return np.transpose(found)
+
+
+@pytest.mark.parametrize("n_classes", [2, 3, 5])
+@pytest.mark.parametrize("n", [3, 12, 60])
+def test_estimate_agrees_with_its_definition(n, n_classes):
+    rng = np.random.default_rng(n)
+    for noise in (0.02, 0.5, 2.0):
+        y, posterior = population(200, n_classes, noise, rng)
+        gold, probabilities = (part[0] for part in draw(y, posterior, n, 1, rng))
+        rest = posterior.mean(axis=0), posterior.var(axis=0), 200, NORMAL_95
+        expected = by_definition(gold, probabilities, *rest)
+        np.testing.assert_allclose(estimate_shares(gold, probabilities, *rest), expected, atol=1e-12)
+
+
+def test_probabilities_close_to_one_half_are_used_with_a_limit():
+    gold = np.eye(2)[np.arange(40) % 2]
+    shrunk = 0.5 + 0.1 * (gold - 0.5)
+    found = estimate(gold, shrunk, np.concatenate([shrunk, shrunk[:1]]))
+    np.testing.assert_array_equal(found.coefficient, 1.5)
+
+
+@pytest.mark.parametrize("n_values", [1, 3])
+def test_sample_looks_random_unless_a_mean_is_too_far_off(n_values):
+    """By chance, a mean of at least one of the values is too far off in at most one of 1,000 samples."""
+    n, n_items, variance = 40, 100, np.full(n_values, 0.09)
+    error = 0.3 * np.sqrt((n_items - n) / (n_items - 1) / n)
+    limit = norm.ppf(1 - 0.0005 / n_values) * error
+    for sign in (-1, 1):
+        for factor, is_random in ((0.999, True), (1.001, False)):
+            sample = np.full((n, n_values), 0.5)
+            sample[:, -1] += sign * factor * limit
+            assert looks_random(sample, np.full(n_values, 0.5), variance, n_items) is is_random
+
+
+def test_all_items_or_none_always_look_random():
+    values = np.linspace(0, 1, 10)[:, None]
+    for sample in (values, values[:0]):
+        assert looks_random(sample, np.array([0.9]), np.array([0.01]), 10)
+
+
+def test_rounding_of_a_constant_is_no_evidence_against_a_random_sample():
+    assert looks_random(np.full((5, 1), 0.3 + 1e-10), np.array([0.3]), np.array([1e-22]), 100)
 
 
 # ---------------------------------------------------------------------- coverage

@@ -6,17 +6,7 @@ import numpy as np
 import pytest
 
 import flyingsquid as fs
-
-
-def one_sided_rules() -> np.ndarray:
-    rng = np.random.default_rng(0)
-    y = (rng.random(4_000) < 0.4).astype(int)
-    votes = np.full((4_000, 8), -1)
-    for source in range(8):
-        says = source % 2
-        finds = rng.random(4_000) < np.where(y == says, 0.5, 0.1)
-        votes[finds, source] = says
-    return votes
+from tests.support.strategies import one_sided_rules
 
 
 def crowd(n_classes: int, n: int = 1_500, m: int = 25, coverage: float = 0.25) -> np.ndarray:
@@ -31,7 +21,7 @@ def crowd(n_classes: int, n: int = 1_500, m: int = 25, coverage: float = 0.25) -
 @pytest.mark.parametrize(
     "votes",
     [
-        pytest.param(one_sided_rules(), id="one-sided"),
+        pytest.param(one_sided_rules(4_000, 8, share=0.4, recall=0.5), id="one-sided"),
         pytest.param(crowd(2), id="two classes"),
         pytest.param(crowd(4), id="four classes"),
         pytest.param(crowd(2, m=12, coverage=0.8), id="dense"),
@@ -71,7 +61,7 @@ def test_weighted_votes_estimate_the_class_balance_from_counts():
 
 
 def test_tables_of_counts_say_which_class_a_one_sided_source_votes_for():
-    votes = one_sided_rules()
+    votes = one_sided_rules(4_000, 8, share=0.4, recall=0.5)
     tables = np.asarray(fs.LabelModel().fit_moments(fs.Moments.of(votes)).confusion_)
     for source in range(8):
         assert tables[source, :, 1 - source % 2].max() == 0

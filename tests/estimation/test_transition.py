@@ -125,7 +125,7 @@ def test_the_joint_is_always_possible(balance, covariance, n_pairs):
     np.testing.assert_allclose(joint.sum(axis=1), margin, atol=1e-15)
 
 
-def test_what_a_row_is_worth():
+def test_autocorrelated_rows_count_less():
     """The variance of a mean of n rows with autocorrelation r^s is (1 + r)/(1 - r) times 1/n."""
     n, r = 20_000, 0.6
     lags = np.arange(1, n)

@@ -110,12 +110,12 @@ def test_arrays_of_every_type(tmp_path, matrix, packed):
     assert (expected >= 0).any()
 
 
-def test_texts_of_arrays(tmp_path):
+def test_arrays_of_strings(tmp_path):
     np.save(tmp_path / "L.npy", np.array([[-1, 7], [9, 7]]))
     assert open_votes(tmp_path / "L.npy").classes == (7, 9)
 
 
-def test_arrays_that_lie(tmp_path):
+def test_damaged_and_unsuitable_arrays_are_refused(tmp_path):
     path = tmp_path / "v.npy"
     np.save(path, np.array([[{}, 1]], object), allow_pickle=True)
     assert_refused(path, "pickle")

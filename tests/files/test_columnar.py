@@ -120,7 +120,7 @@ def test_two_columns_of_one_name(tmp_path):
         open_votes(tmp_path / "v.parquet")
 
 
-def test_a_column_of_texts_is_no_source(tmp_path):
+def test_a_column_of_free_text_is_not_a_source(tmp_path):
     table = pa.table({"id": np.arange(500), "text": [f"text {i}" for i in range(500)], "a": ["x", "y"] * 250})
     write(tmp_path / "v.parquet", table)
     with pytest.raises(VoteFileError, match="'text' has at least 500") as caught:
@@ -199,7 +199,7 @@ def test_one_part_is_made_ahead_and_not_more(monkeypatch):
 @pytest.mark.extra
 @pytest.mark.parametrize("kind", ["int8", "uint8", "int16", "int64"])
 @pytest.mark.parametrize("classes", [(0, 1), (1, 0), (5, 7), (0, 1, 2)])
-def test_codes_of_whole_numbers_of_any_width(tmp_path, kind, classes):
+def test_codes_of_integers_of_any_width(tmp_path, kind, classes):
     """Also where values are their own codes, which are then not copied."""
     pa = pytest.importorskip("pyarrow")
     import pyarrow.parquet

@@ -70,7 +70,7 @@ def test_a_damaged_part_is_named(tmp_path):
         open_votes(tmp_path)
 
 
-def test_a_folder_of_nothing(tmp_path):
+def test_an_empty_directory_is_refused(tmp_path):
     with pytest.raises(VoteFileError, match="no parquet files"):
         open_votes(tmp_path, format="parquet")
     (tmp_path / ".hidden.parquet").touch()

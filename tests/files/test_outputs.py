@@ -198,7 +198,7 @@ def test_closed_standard_streams(tmp_path, monkeypatch):
 
 
 @pytest.mark.skipif(not os.path.exists("/dev/full"), reason="no such device here")
-def test_a_device_that_is_full():
+def test_a_full_device_raises_one_error():
     with pytest.raises(VoteFileError, match="/dev/full: No space left on device"):
         write_labels("/dev/full", format="csv")
 

@@ -224,7 +224,7 @@ def test_booleans_of_other_bytes_are_refused(folder):
     assert_refused(folder / "booleans", packed(header, b"\0\1\2"), "neither 0 nor 1")
 
 
-def test_newer_files_say_who_wrote_them(folder):
+def test_errors_of_newer_files_name_the_version_that_wrote_them(folder):
     newer = fields(format_version=FORMAT_VERSION + 1, flyingsquid_version="7.2.0", kind=["changed"], new=1)
     message = r"version 2.* FlyingSquid 7\.2\.0.*Upgrade"
     assert_refused(folder / "newer", packed(json.dumps(newer).encode()), message)

@@ -194,7 +194,7 @@ def test_a_list_of_records(made):
     assert codes(made("v.json", '[{"a": 0, "b": 1},\n {"a": 1, "b": null}]')) == [[0, 1], [1, -1]]
 
 
-def test_numbers_in_text_are_texts_in_json(made):
+def test_numeric_strings_stay_strings_in_json(made):
     assert open_votes(made("v.jsonl", '{"a": "0", "b": "1"}\n')).classes == ("0", "1")
 
 
@@ -267,7 +267,7 @@ def test_standard_input_is_read_more_than_once():
 @pytest.mark.parametrize(
     ("name", "start"), [("v.parquet", b"PAR1"), ("v.arrow", b"ARROW1"), ("v.zst", b"\x28\xb5\x2f\xfd")]
 )
-def test_what_needs_pyarrow_says_so(made, monkeypatch, name, start):
+def test_errors_name_pyarrow_where_it_is_missing(made, monkeypatch, name, start):
     monkeypatch.setitem(sys.modules, "pyarrow", None)
     with pytest.raises(VoteFileError, match=r"pip install 'flyingsquid\[files\]'"):
         open_votes(made(name, start + b" and more"))
@@ -315,7 +315,7 @@ def test_the_largest_number_of_64_bits_is_a_class_in_every_format(made):
 
 
 @pytest.mark.parametrize("blank", ["", "NA", "N/A", "nan", "NULL", "None", " ", "abstain", "<NA>"])
-def test_texts_that_mean_no_vote(made, blank):
+def test_strings_that_mean_no_vote(made, blank):
     path = made("v.csv", f"a,b\nspam,{blank}\nham,spam\n")
     assert codes(path) == [[1, -1], [0, 1]]
     if blank.strip():
@@ -364,7 +364,7 @@ def test_items_from_columnar_files(tmp_path, kind):
         ("items.jsonl", '{"id": 1}\n[2]\n', "Item 2 must be an object"),
     ],
 )
-def test_items_that_are_none(tmp_path, name, text, words):
+def test_files_that_do_not_hold_items_are_refused(tmp_path, name, text, words):
     (tmp_path / name).write_text(text, "utf-8")
     with pytest.raises(VoteFileError, match=words):
         read_records(tmp_path / name)

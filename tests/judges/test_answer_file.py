@@ -43,7 +43,7 @@ def test_answers_are_kept_by_content_id_version_and_judge(tmp_path):
     assert with_ids(["y", "changed"], [2, 1]) == 1
 
 
-def test_what_is_asked_again(tmp_path):
+def test_ask_again_names_the_outcomes_to_repeat(tmp_path):
     path = tmp_path / "a.jsonl"
     said = {"r": "I cannot help", "u": "hm", "a": None, "g": "good", "said": answers.REFUSED}
 
@@ -69,7 +69,7 @@ def test_what_is_asked_again(tmp_path):
     assert again(ask_again="unparseable")[0] == ["u"]
 
 
-def test_another_parser_reads_kept_answers_anew(tmp_path):
+def test_another_parser_reads_kept_answers_again(tmp_path):
     path = tmp_path / "a.jsonl"
     assert outcomes(count_asks(path, ["x"], "first bad, then good")[1]) == [UNPARSEABLE]
     asked, run = count_asks(path, ["x"], parse=answers.class_name(WORDS, pick="last"))

@@ -57,7 +57,7 @@ def test_class_names_and_refusals(answer, label):
         ("-1", fs.ABSTAIN), (" −1 ", fs.ABSTAIN),
     ],
 )  # fmt: skip
-def test_names_that_are_numbers_are_whole_numbers_of_a_text(text, label):
+def test_numeric_class_names_match_complete_integers(text, label):
     assert answers.class_name([0, 1])(text) == label
 
 
@@ -80,7 +80,7 @@ def test_longer_names_win_and_picks():
 
 
 @pytest.mark.parametrize("wrong", [[], ["a", "A"], [""], {}, "spam", 5])
-def test_names_that_cannot_be_told_apart(wrong):
+def test_class_names_that_are_not_distinct_are_refused(wrong):
     with pytest.raises(OptionError, match="`names` must"):
         answers.class_name(wrong)
 
@@ -108,7 +108,7 @@ def test_which_match_of_a_pattern_counts():
     assert answers.pattern(r"label (\w+)", pick="last")(text) == "spam"
 
 
-def test_refusals_of_ones_own():
+def test_custom_patterns_of_refusals():
     refuses = answers.refusal(["no comment"], within=10)
     assert refuses("Well, NO comment")
     assert not refuses("I have nothing to say, so no comment")

@@ -151,7 +151,7 @@ def test_killed_runs_are_resumed_without_asking_twice(tmp_path):
     assert result.counts["kept"].sum() == len(kept_after["k4"])
 
 
-def test_an_interrupt_leaves_a_whole_file(tmp_path):
+def test_an_interrupt_leaves_a_complete_file(tmp_path):
     server = FakeServer(delay=0.005)
     path = tmp_path / "answers.jsonl"
     try:

@@ -35,7 +35,7 @@ def test_waits_double_with_jitter_up_to_the_longest():
     assert wait_before_retry(patient, 10, OSError(), rng) is None
 
 
-def test_the_other_side_says_how_long():
+def test_retry_after_header_sets_the_wait():
     assert retry_after(StatusError(429, {"Retry-After": "2.5"})) == 2.5
     assert [
         retry_after(StatusError(429, {"Retry-After": x})) for x in ("Wed, 21 Oct", "-1", "inf", None)

@@ -101,7 +101,7 @@ def test_labels_of_one_loop_are_those_of_numpy(codes, offset):
 
 
 @pytest.mark.parametrize("fast", [False, True])
-def test_silence_and_votes_that_cancel_out_leave_the_prior_to_the_last_bit(fast, monkeypatch):
+def test_no_votes_and_votes_that_cancel_give_exactly_the_prior(fast, monkeypatch):
     if fast:
         pytest.importorskip("numba")
     monkeypatch.setenv("FLYINGSQUID_FAST", "1" if fast else "0")

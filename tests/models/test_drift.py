@@ -22,7 +22,7 @@ def history(values, *, error=0.01, window=1_000, pace=500):
 
 
 @pytest.mark.parametrize("kind", ["none", "sudden", "gradual", "periodic"])
-def test_simulated_sources_are_as_good_as_they_are_said_to_be(kind):
+def test_simulated_sources_have_the_declared_accuracies(kind):
     stream = fs.datasets.simulate_drift(
         60_000, BEFORE, AFTER, kind=kind, period=20_000, coverage=0.5, random_state=0
     )
@@ -50,7 +50,7 @@ def test_drift_that_cannot_be_is_refused(options):
         fs.datasets.simulate_drift(100, **arguments)
 
 
-def test_changes_are_said_in_words():
+def test_changes_are_described_in_a_sentence():
     assert str(ChangePoint("source 3", 412_000, 0.86, 0.61)) == (
         "source 3 fell from .86 to .61 around item 412,000"
     )
@@ -78,7 +78,7 @@ def test_noise_is_no_change():
     assert history(unknown).changes() == ()
 
 
-def test_sources_without_intervals_are_judged_by_the_window():
+def test_changes_of_sources_without_intervals_are_tested_by_the_window():
     values = np.r_[np.full(20, 0.9), np.full(20, 0.6)]
     record = history(values, error=np.nan)
     assert len(record.changes()) == 1
@@ -86,7 +86,7 @@ def test_sources_without_intervals_are_judged_by_the_window():
     assert small.changes() == ()
 
 
-def test_a_history_says_what_it_holds():
+def test_repr_of_a_history_has_its_size():
     assert repr(history([[0.5]] * 3)) == "DriftHistory(3 records of 1 source, items 500 to 1,500)"
     assert (
         repr(fs.OnlineLabelModel().partial_fit([[0, 1]]).history_) == "DriftHistory(0 records of 2 sources)"

@@ -179,7 +179,7 @@ def test_weights_count_known_items_too():
     np.testing.assert_allclose(a.accuracies_, b.accuracies_, rtol=1e-9)
 
 
-def test_gold_labels_keep_their_say_in_partial_fit_and_in_files(tmp_path):
+def test_gold_labels_keep_their_effect_in_partial_fit_and_in_files(tmp_path):
     rng = np.random.default_rng(0)
     sample = fs.datasets.simulate(2_000, [0.9, 0.2, 0.25, 0.3, 0.2, 0.8], random_state=rng)
     model = fs.LabelModel(method="triplet").fit(

@@ -110,7 +110,7 @@ def test_asymmetric_sources_stay_exact(name, method, balance):
 
 
 @pytest.mark.parametrize("name", ["pair", "clique of three", "shared node"])
-def test_sources_that_fall_silent_together_stay_exact(name):
+def test_sources_that_abstain_together_stay_exact(name):
     graph = graph_of(*GRAPHS[name])
     model = random_model(np.random.default_rng(1), 1, *GRAPHS[name], joint_abstaining=True)
     assert_exact(model, fit_exactly(model, graph), graph)
@@ -201,7 +201,7 @@ def test_the_linear_system_needs_one_group_outside_the_unit(graph):
     assert_exact(model, fit_exactly(model, graph_of(*graph), method=LINEAR), graph_of(*graph))
 
 
-def test_the_linear_system_says_when_nobody_is_left_on_the_task():
+def test_linear_cliques_refuse_a_task_whose_only_sources_are_a_pair():
     source_task, edges, pair = GRAPHS["chain, a task that is one pair"]
     model = random_model(np.random.default_rng(3), 3, source_task, edges, pair)
     with pytest.raises(NotIdentifiableError, match="`cliques` must be 'instrument'"):

@@ -126,7 +126,7 @@ def test_order_of_sources_only_orders_the_estimates(method, seed):
 @pytest.mark.parametrize("method", TRIPLET_METHODS)
 @lawful
 @given(seed=seeds)
-def test_relabelled_classes_only_relabel_the_answer(method, seed):
+def test_renamed_classes_only_rename_the_labels(method, seed):
     votes = fittable_votes(seed)
     swapped = np.where(votes >= 0, 1 - votes, -1)
     a = fit(votes, method=method, class_balance=[0.4, 0.6])
@@ -204,7 +204,7 @@ def same(a, b) -> bool:
 @pytest.mark.parametrize("method", [*TRIPLET_METHODS, "marginal"])
 @examples(150)
 @given(votes=vote_matrices(), seed=st.integers(0, 99))
-def test_laws_hold_on_any_votes_answer_for_answer_and_refusal_for_refusal(method, votes, seed):
+def test_laws_hold_on_any_votes_for_results_and_errors_alike(method, votes, seed):
     options = {"method": method, "class_balance": [0.3, 0.7]}
     swapped = {"method": method, "class_balance": [0.7, 0.3]}
     votes = fs.Votes(votes, (0, 1))
@@ -309,7 +309,7 @@ def test_a_source_that_meets_no_other_gets_the_average_and_is_named():
     assert model.predict_proba(alone[:1])[0, 0] > 0.55
 
 
-def test_copies_and_perfect_sources_cannot_be_told_apart():
+def test_copies_and_perfect_sources_are_not_distinguishable():
     y = np.arange(100) % 2
     with pytest.raises(NotIdentifiableError, match=r"got 1 of 3.*vote alike"):
         fit(np.column_stack([y, y, y]))
@@ -556,7 +556,7 @@ def test_partial_fit_does_not_count_twice_after_a_wrong_option():
     assert model.set_params(signs="average").partial_fit(GOOD).moments_.n_items == 400
 
 
-def test_a_failed_partial_fit_leaves_the_last_fit_whole():
+def test_a_failed_partial_fit_leaves_the_last_fit_unchanged():
     model = fit(GOOD)
     before = (model.moments_, model.accuracies_interval_, str(model.summary()))
     model.set_params(method="marginal")
@@ -653,7 +653,7 @@ def test_score_counts_items_whose_truth_is_known():
             model.score(sample.votes, sample.y, sample_weight=weights)
 
 
-def test_diagnostics_say_what_was_done():
+def test_diagnostics_name_the_method_and_its_options():
     model = fit(GOOD)
     assert model.diagnostics_.method == "triplet"
     assert model.diagnostics_.reason == ""

@@ -160,7 +160,7 @@ def test_a_binary_method_names_the_reduction():
         fs.LabelModel(n_classes=1).fit(codes)
 
 
-def test_decomposition_says_what_is_missing():
+def test_errors_of_decomposition_name_what_is_missing():
     rng = np.random.default_rng(0)
     codes, _ = ManyStar.random(rng, 2, 3).sample(300, rng)
     with pytest.raises(NotIdentifiableError, match="three sources"):
@@ -226,7 +226,7 @@ def test_tampered_files_are_refused(tmp_path, name, change):
         fs.load(tmp_path / "model.fsq")
 
 
-def test_silent_sources_weigh_nothing():
+def test_sources_that_never_vote_have_no_weight():
     codes, _ = ManyStar.random(np.random.default_rng(0), 5, 3).sample(400, np.random.default_rng(1))
     silent = np.column_stack([codes, np.full(400, -1)]).astype(np.int8)
     with pytest.warns(fs.exceptions.SourceWarning, match="always abstain") as caught:

@@ -162,7 +162,7 @@ def test_weights_count_known_items_too(method):
 
 
 @pytest.mark.filterwarnings("ignore:Without gold labels:flyingsquid.exceptions.SourceWarning")
-def test_gold_labels_keep_their_say_in_partial_fit_and_in_files(tmp_path):
+def test_gold_labels_keep_their_effect_in_partial_fit_and_in_files(tmp_path):
     rng = np.random.default_rng(0)
     codes, y = crowd(rng, 6, 4, right=0.75, coverage=0.8).sample(2_000, rng)
     votes = fs.Votes(np.where(codes < 0, -1, (codes + 1) % 4).astype(np.int8), (0, 1, 2, 3))

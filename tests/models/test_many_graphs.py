@@ -433,7 +433,7 @@ def test_errors_that_persist_are_seen_and_tempered():
     assert abs(np.mean(fs.LabelModel(graph).fit(independent.votes).excess_correlation_)) < 0.05
 
 
-def test_a_silent_source_weighs_nothing():
+def test_a_source_that_never_votes_has_no_weight():
     model = random_many(np.random.default_rng(1), 3, (0,) * 6, [], [(0, 1)])
     codes, _ = model.sample(3_000, np.random.default_rng(0))
     silent = np.column_stack([codes, np.full(3_000, -1)]).astype(np.int8)
@@ -567,7 +567,7 @@ def test_graphs_that_are_too_wide_for_many_classes_are_refused():
         fs.LabelModel(clique, n_classes=50).fit(many)
 
 
-def test_the_simulator_draws_what_it_says():
+def test_the_simulator_draws_from_its_declared_distribution():
     graph = fs.DependencyGraph.chain(2, 3)
     sample = fs.datasets.simulate_graph(
         50_000,

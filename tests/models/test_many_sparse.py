@@ -125,7 +125,7 @@ def test_tables_are_read_source_by_source():
         np.asarray(tables)
 
 
-def test_what_needs_whole_tables_says_so():
+def test_attributes_that_need_all_cells_raise_an_error_for_sparse_tables():
     rng = np.random.default_rng(0)
     codes, _ = crowd(rng, 6, 3, right=0.7, coverage=0.9).sample(2_000, rng)
     for options in (

@@ -184,7 +184,7 @@ def test_wrong_metadata_is_refused(saved, tmp_path, meta):
         ("fit.errors", -1.0),
     ],
 )
-def test_numbers_that_are_no_probabilities_are_refused(saved, tmp_path, name, value):
+def test_values_that_are_not_probabilities_are_refused(saved, tmp_path, name, value):
     state = read_state(saved)
     wrong = np.broadcast_to(value, state.arrays[name].shape).astype(np.float64)
     write_state(tmp_path / "odd.fsq", State(state.kind, state.meta, {**state.arrays, name: wrong}))
@@ -214,7 +214,7 @@ def test_invalid_diagnostics_are_refused(saved, tmp_path):
             fs.load(tmp_path / "odd.fsq")
 
 
-def test_a_kind_that_is_not_known_is_refused(tmp_path):
+def test_unknown_kinds_of_files_are_refused(tmp_path):
     write_state(tmp_path / "odd.fsq", State("Crystal", {}, {}))
     with pytest.raises(ModelFileError, match="'Crystal'"):
         fs.load(tmp_path / "odd.fsq")

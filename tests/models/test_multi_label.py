@@ -97,7 +97,7 @@ def test_arrays_of_any_type(dtype):
     assert fs.MultiLabelModel().fit(masked).models_[0].moments_ == alone(0).moments_
 
 
-def test_a_tie_is_no():
+def test_an_item_without_votes_has_no_labels():
     model = fs.MultiLabelModel(fs.LabelModel(method="triplet")).fit(CUBE)
     assert model.predict(np.full((1, 5, 3), -1)).tolist() == [[0, 0, 0]]
 
@@ -223,7 +223,7 @@ def test_score_is_the_share_of_known_entries():
         model.score(CUBE, {"art": [2] * 400})
 
 
-def test_scikit_learn_knows_it():
+def test_works_with_clone_and_cross_validation():
     rng = np.random.default_rng(0)
     samples = [fs.datasets.simulate(600, [0.9, 0.8, 0.7, 0.7], random_state=rng) for _ in range(2)]
     cube = np.stack([s.votes.codes for s in samples], axis=2)
@@ -241,7 +241,7 @@ def test_scikit_learn_knows_it():
     assert accuracy_score(y, fitted.predict(cube)) < fitted.score(cube, y)
 
 
-def test_summary_has_a_row_a_label():
+def test_summary_has_one_row_per_label():
     even = fs.LabelModel(method="triplet")
     given = {"sports": even, "politics": fs.MajorityVote(), "art": even}
     table = fs.MultiLabelModel(given).fit(BY_LABEL).summary().to_dict()
@@ -310,7 +310,7 @@ def test_bad_options_are_refused(options, error, message):
         fs.MultiLabelModel(**options).fit(CUBE)
 
 
-def test_only_a_fitted_model_answers(tmp_path):
+def test_only_a_fitted_model_predicts(tmp_path):
     model = fs.MultiLabelModel()
     for call in (
         lambda: model.predict_proba(CUBE),

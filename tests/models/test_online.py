@@ -269,7 +269,7 @@ def test_balances_of_tasks():
 
 
 @pytest.mark.parametrize("balance", [[0.5, 0.6], [0.2, 0.3, 0.5], "estimate", [0.0, 1.0]])
-def test_balances_that_are_none_are_refused(balance):
+def test_invalid_balances_are_refused(balance):
     online = fs.OnlineLabelModel().partial_fit(VOTES[:300])
     with pytest.raises(FlyingSquidError):
         online.update(VOTES[:10], class_balance=balance)
@@ -359,7 +359,7 @@ def test_a_new_class_is_added_at_the_end(window):
     assert online.classes_.tolist() == [0, 1, 2, 3, 4, 5]
 
 
-def test_new_classes_of_texts_and_of_votes():
+def test_new_classes_of_strings_and_of_votes():
     online = fs.OnlineLabelModel(classes=["cat", "dog"], new_classes="add", warm_up=0)
     online.update([["cat", "dog", None]])
     online.update([["yak", "yak", "emu"]])
@@ -432,7 +432,7 @@ def test_options_are_refused_before_anything_is_learned(options, words):
 
 
 @pytest.mark.parametrize("window", [{"window": 400}, {"window": "auto"}, {"decay": 0.999}], ids=str)
-def test_pickles_go_on(window):
+def test_pickled_streams_continue(window):
     online = fs.OnlineLabelModel(**window).partial_fit(VOTES[:900])
     again = pickle.loads(pickle.dumps(online))
     np.testing.assert_array_equal(again.update(VOTES[900:]), online.update(VOTES[900:]))
@@ -485,7 +485,7 @@ def test_the_window_shrinks_soon_after_a_sudden_change():
 
 
 @pytest.mark.slow
-def test_changes_of_sources_are_found_and_said():
+def test_changes_of_sources_are_found_and_reported():
     stream = fs.datasets.simulate_drift(
         30_000, [0.86, 0.8, 0.75, 0.7, 0.7], [0.61, 0.8, 0.75, 0.7, 0.7], random_state=3
     )

@@ -561,7 +561,7 @@ def test_scikit_learn_conventions():
     np.testing.assert_array_equal(again.predict(VIDEO.votes), model.predict(VIDEO.votes))
 
 
-def test_the_summary_says_what_is_known_of_each_source():
+def test_the_summary_has_the_estimates_of_each_source():
     table = fs.SequenceLabelModel().fit(VIDEO.votes, VIDEO.lengths).summary()
     assert table.columns == (
         "source", "polarity", "coverage", "accuracy", "accuracy_low", "accuracy_high", "excess", "votes",

@@ -109,7 +109,7 @@ def test_the_contract_holds_for_votes(estimator):
 
 
 @pytest.mark.parametrize("estimator", [fs.MajorityVote(), fs.LabelModel()], ids=lambda e: type(e).__name__)
-def test_features_in_place_of_votes_are_refused_in_words(estimator):
+def test_features_in_place_of_votes_are_refused_with_advice(estimator):
     """All other checks fail because features are not votes, with an error that names the reason."""
     listed = {*LABELS_WITHOUT_TRUTH, "check_requires_y_none"}  # the features are refused before y is missed
     found = {name: what for name, what in failing(estimator).items() if name not in listed}

@@ -175,11 +175,11 @@ MOMENTS: dict[str, Callable[[fs.Votes], Any]] = {
 
 
 @pytest.mark.parametrize("name", MOMENTS)
-def test_counts_answer_the_same(name, storage, sample):
+def test_counts_agree_for_dense_and_sparse_storage(name, storage, sample):
     assert_same_in(storage, lambda votes, _: MOMENTS[name](votes), *sample)
 
 
-def test_every_public_name_of_moments_is_asked_for():
+def test_every_public_name_of_moments_is_compared():
     asked = {name.partition(",")[0] for name in MOMENTS} | {"save", "load"}
     assert {name for name in dir(fs.Moments) if not name.startswith("_")} <= asked
 
@@ -278,7 +278,7 @@ METHODS = ["auto", "weighted", "agreement", "em", "decomposition", "one_vs_rest"
 
 @pytest.mark.slow
 @pytest.mark.parametrize("method", METHODS)
-def test_label_models_answer_the_same(method, storage, sample, tmp_path):
+def test_label_models_agree_for_dense_and_sparse_storage(method, storage, sample, tmp_path):
     def question(votes: fs.Votes, y: np.ndarray) -> Any:
         model = fs.LabelModel(method=method).fit(votes)
         again = saved(model, tmp_path / "model.fsq")
@@ -310,11 +310,11 @@ LABEL_MODELS: dict[str, Question] = {
 
 @pytest.mark.slow
 @pytest.mark.parametrize("name", LABEL_MODELS)
-def test_ways_to_fit_answer_the_same(name, storage, sample):
+def test_fits_agree_for_dense_and_sparse_storage(name, storage, sample):
     assert_same_in(storage, LABEL_MODELS[name], *sample)
 
 
-def test_tasks_of_many_classes_answer_the_same(storage):
+def test_tasks_of_many_classes_agree_for_dense_and_sparse_storage(storage):
     drawn = fs.datasets.simulate_graph(
         800, CHAIN, 0.8, coverage=0.9, n_classes=3, correlation=0.6, random_state=3
     )
@@ -338,7 +338,7 @@ MAJORITY: dict[str, Question] = {
 
 
 @pytest.mark.parametrize("name", MAJORITY)
-def test_majority_vote_answers_the_same(name, storage, sample):
+def test_majority_vote_agrees_for_dense_and_sparse_storage(name, storage, sample):
     assert_same_in(storage, MAJORITY[name], *sample)
 
 

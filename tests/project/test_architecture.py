@@ -212,7 +212,7 @@ def test_models_are_private_to_their_package():
     assert not wrong
 
 
-def test_one_module_knows_auto():
+def test_one_module_defines_auto():
     """Methods are chosen in solvers/auto.py; nobody else compares a method with "auto"."""
     wrong = []
     for path in MODULES:
@@ -334,7 +334,7 @@ INSPECTING = """def f(model):
 """
 
 
-def test_files_know_nothing_about_the_command_line():
+def test_files_do_not_depend_on_the_command_line():
     """Layers below the command line name parameters; the command line turns them into its options."""
     wrong = [
         f"{path.relative_to(SRC)}:{node.lineno}"

@@ -63,7 +63,7 @@ def test_the_wheel_holds_every_file_of_the_package_and_nothing_else(wheel):
 
 @pytest.mark.system
 @pytest.mark.extra
-def test_the_wheel_says_what_it_is(about):
+def test_metadata_of_the_wheel_is_complete(about):
     facts = Parser().parsestr(about("METADATA"))
     assert facts["Name"] == "flyingsquid"
     assert facts["Version"] == flyingsquid.__version__

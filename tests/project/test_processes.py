@@ -56,7 +56,7 @@ def test_threads_share_one_fitted_model(make):
         assert np.array_equal(got, want)
 
 
-def test_threads_ask_one_model_for_what_is_computed_when_asked():
+def test_threads_can_read_lazy_attributes_of_one_model():
     alone = fs.LabelModel(method="triplet").fit(VOTES).accuracies_interval_
     model = fs.LabelModel(method="triplet").fit(VOTES)
     with ThreadPoolExecutor(8) as pool:

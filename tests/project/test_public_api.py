@@ -65,7 +65,7 @@ def test_every_name_of_a_namespace_is_listed():
     assert not unlisted, "add the name to docs/reference/public_names.toml, or remove it from __all__"
 
 
-def test_every_name_has_one_line_that_says_what_it_is_for():
+def test_every_public_name_has_a_line_that_states_its_purpose():
     wrong = [
         name
         for name, reason in REASONS.items()

@@ -222,7 +222,7 @@ def test_evidence_of_hundreds_of_sources_does_not_underflow():
         assert (assert_sound(model, votes).argmax(axis=1) == y).all()
 
 
-def test_silent_sources_are_said_and_change_nothing():
+def test_sources_that_never_vote_are_reported_and_change_nothing():
     rng = np.random.default_rng(10)
     votes = votes_of(rng.integers(0, 2, 800), [0.9, 0.8, 0.7, 0.75], rng)
     padded = np.column_stack([votes, np.full(800, -1, np.int8)])

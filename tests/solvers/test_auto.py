@@ -360,7 +360,7 @@ class TestDefault:
         assert accuracy(model.predict_proba(votes), y) > accuracy(majority(votes), y) - 0.005
 
     @pytest.mark.filterwarnings("ignore::flyingsquid.exceptions.VotesWarning")
-    def test_votes_for_one_class_say_nothing_about_other_items(self):
+    def test_votes_for_one_class_do_not_affect_other_items(self):
         rng = np.random.default_rng(0)
         votes = np.where(rng.random((500, 6)) < 0.1, 1, -1)
         model = fs.LabelModel(n_classes=2)
@@ -380,7 +380,7 @@ class TestDefault:
         assert len(found) == (share == 0.05)
         assert all("'O'" in message and "PER" not in message for message in found)
 
-    def test_one_class_for_every_item_is_never_silent(self):
+    def test_one_class_for_every_item_gives_a_warning(self):
         rng = np.random.default_rng(0)
         votes = np.where(rng.random((300, 12)) < 0.03, 1, 0)
         with pytest.warns(SourceWarning, match="Every item with votes is labeled 0"):
@@ -430,7 +430,7 @@ class TestDefault:
             assert fs.LabelModel().fit(votes).score(votes, y) < 0.5
             assert fs.LabelModel().fit(votes, gold=gold).score(votes, y) > least
 
-    def test_gold_that_knows_nothing_changes_nothing(self):
+    def test_gold_labels_that_are_all_unknown_change_nothing(self):
         votes, _ = panel(np.random.default_rng(0), 300, [0.8] * 5)
         nothing = fs.LabelModel().fit(votes, gold=[None] * 300)
         np.testing.assert_array_equal(
@@ -471,7 +471,7 @@ class TestDefault:
         with pytest.raises(NotIdentifiableError, match="At least one source must vote"):
             fs.LabelModel(n_classes=2).fit(np.full((5, 3), -1))
 
-    def test_options_without_a_part_are_refused(self):
+    def test_weighted_votes_support_no_options_of_other_methods(self):
         votes, y = panel(np.random.default_rng(0), 50, [0.8] * 4)
         for options, keywords in (
             ({"signs": {0: 1}}, {}),

@@ -123,7 +123,7 @@ class TestCapabilities:
             assert get_solver(get_solver(name)) == get_solver(name)
 
     @pytest.mark.parametrize("method", [5, None, "triplets", ["triplet"], fs.solvers.Triplet])
-    def test_what_is_no_method_is_refused(self, method):
+    def test_unknown_methods_are_refused(self, method):
         with pytest.raises(OptionError, match="`method`"):
             fs.LabelModel(method=method).fit([[0, 1, 1]])
 

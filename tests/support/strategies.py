@@ -67,3 +67,17 @@ def votes_of_four(seed, n, n_classes=2, *, one_sided=False):
         votes[votes[:, 3] != 1, 3] = -1
     votes[:5] = -1
     return votes.astype(np.int8)
+
+
+def one_sided_rules(n_items: int, n_sources: int, *, share: float, recall: float) -> np.ndarray:
+    """Draw votes of two-class rules that each vote for one class only, in turns.
+
+    ``share`` is P(Y = 1), and ``recall`` the probability of a vote on items of the rule's class.
+    """
+    rng = np.random.default_rng(0)
+    y = (rng.random(n_items) < share).astype(int)
+    votes = np.full((n_items, n_sources), -1)
+    for source in range(n_sources):
+        label = source % 2
+        votes[rng.random(n_items) < np.where(y == label, recall, 0.1), source] = label
+    return votes

@@ -188,7 +188,7 @@ def test_the_floor_is_the_smallest_eigenvalue_of_the_statistics(model):
 
 @given(models)
 @examples(60)
-def test_two_models_are_as_close_as_the_bounds_say(model):
+def test_two_models_are_as_close_as_the_bounds(model):
     """Lemma D^μ and Theorem 3, exactly: all distributions are listed."""
     ours, theirs, positive = model
     outcomes, p = joint(ours, positive)

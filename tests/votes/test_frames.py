@@ -125,7 +125,7 @@ def test_bad_tables_are_refused(table, options, message):
         fs.Votes.from_frame(pd.DataFrame(table), **options)
 
 
-def test_an_array_is_no_table():
+def test_an_array_is_not_a_table():
     with pytest.raises(VotesError, match="from_classes"):
         fs.Votes.from_frame(np.zeros((2, 2)))
 

@@ -166,7 +166,7 @@ def test_a_span_of_time_is_no_confidence():
         fs.to_training_set([[1], [2], [3]], np.full((3, 2), 0.5), min_confidence=np.timedelta64(0, "s"))
 
 
-def test_a_number_is_no_chunk():
+def test_a_number_is_not_a_chunk():
     with pytest.raises(VotesError, match="chunk 0"):
         fs.LabelModel().fit(fs.VoteChunks([np.array(3)]))
     with pytest.raises(VotesError):
