@@ -81,27 +81,28 @@ class PatternRows:
 
         The log odds are ``offset``, a number or of shape (n,), plus the sums of ``weights`` of shape (2 m,).
         """
-        odds = self._odds(weights, offset) if isinstance(offset, float) else None
-        if odds is None:
+        halves = self._half_odds(weights, offset) if isinstance(offset, float) else None
+        if halves is None:
             log_odds = self @ weights + offset
             return np.array([expit(-log_odds), expit(log_odds)]).T
+        second, first = (half[at] for half, at in zip(halves, self._at, strict=True))
+        odds = (second * first).ravel()
         both = np.empty((2, self.n_items))
         np.add(odds, 1, out=both[0])
         np.divide(1, both[0], out=both[0])
         np.multiply(odds, both[0], out=both[1])
         return both.T
 
-    def _odds(self, weights: Array, offset: float) -> Array | None:
-        """Return the exponential of ``offset`` plus the sums of ``weights``, shape (n,); None if too large.
+    def _half_odds(self, weights: Array, offset: float) -> list[Array] | None:
+        """Return the exponentials of sums of ``weights`` of both halves, one with ``offset``, shape (rows,).
 
-        The exponential of a sum is the product of those of its halves, so only few are computed.
+        The exponential of a sum is their product, so only few are computed. None if they are too large.
         """
         second, first = self._half_sums(weights)
         second += offset
         if max(np.abs(second).max(), np.abs(first).max()) > _LARGEST:
             return None
-        of_second, of_first = np.exp(second[:, 0])[self._at[0]], np.exp(first[:, 0])[self._at[1]]
-        return np.asarray(of_second * of_first).ravel()
+        return [np.exp(second[:, 0]), np.exp(first[:, 0])]
 
     def class_sums(self, weights: Array) -> Array:
         """Sum ``weights`` of shape (m, K) over the votes for each class on each row, shape (n, K)."""
@@ -146,10 +147,12 @@ class PatternGrid(PatternRows):
 
         The log odds are ``offset`` plus the sums of ``weights`` of shape (2 m,).
         """
-        odds = self._odds(weights, offset)
-        if odds is None:
+        halves = self._half_odds(weights, offset)
+        if halves is None:
             return np.asarray(counts * expit(-(self @ weights + offset)))
-        odds += 1
+        # 1 + odds as a product of matrices with two columns, which takes half the time of a product and a sum.
+        second, first = (np.stack([odds, np.ones(len(odds))]) for odds in halves)
+        odds = (second.T @ first).ravel()
         return np.divide(counts, odds, out=odds)
 
     def vote_sums(self, values: Array) -> Array:
