@@ -2,14 +2,15 @@
 
 from __future__ import annotations
 
+import re
 import struct
 
 import numpy as np
 import pytest
 
 from flyingsquid.exceptions import OptionError, VoteFileError
-from flyingsquid.files import open_votes
-from flyingsquid.files.decoded_size import _thrift_struct, require_possible_rows
+from flyingsquid.files import decoded_size, open_votes
+from flyingsquid.files.decoded_size import _pages, _thrift_struct, require_possible_rows
 from flyingsquid.files.inputs import open_input, text_blocks
 from tests.fuzz.bombs import make_columnar_bombs, read
 
@@ -91,6 +92,33 @@ def test_usual_arrow_files_are_read_as_before(tmp_path, compression, writer):
         file.write_table(table, max_chunksize=100)
     read_file = open_votes(tmp_path / "v.arrow", ignore=["d"], max_decoded_bytes=LIMIT)
     assert np.array_equal(np.concatenate([chunk.votes.codes for chunk in read_file]), votes)
+
+
+@pytest.mark.parametrize(
+    "options",
+    [{}, {"write_page_checksum": True}, {"write_statistics": False}, {"data_page_version": "2.0"}],
+    ids=["usual", "checksums", "no statistics", "version 2"],
+)
+def test_usual_page_headers_are_read_as_others_are(tmp_path, monkeypatch, options):
+    rng = np.random.default_rng(0)
+    columns = {
+        "small": rng.integers(0, 2, 3_000, np.int8),
+        "large": rng.integers(-(1 << 62), 1 << 62, 3_000),
+        "float": rng.random(3_000),
+        "short": rng.choice(["a", "bc"], 3_000),
+        "long": rng.choice(["a", "b" * 40], 3_000),
+    }
+    path = tmp_path / "v.parquet"
+    pq.write_table(
+        pa.table(columns), path, data_page_size=512, write_batch_size=64, use_dictionary=["small"], **options
+    )
+    group, data = pq.ParquetFile(path).metadata.row_group(0), path.read_bytes()
+    found = [list(_pages(data, group.column(j))) for j in range(len(columns))]
+    assert min(map(len, found)) > 1
+    is_usual = decoded_size._DATA_PAGE.match(data, group.column(1).data_page_offset) is not None
+    assert is_usual == ("data_page_version" not in options)
+    monkeypatch.setattr(decoded_size, "_DATA_PAGE", re.compile(b"$^"))  # matches nothing
+    assert [list(_pages(data, group.column(j))) for j in range(len(columns))] == found
 
 
 def test_page_headers_that_are_wrong(tmp_path):

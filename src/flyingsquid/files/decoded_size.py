@@ -8,8 +8,10 @@ sizes.
 from __future__ import annotations
 
 import mmap
+import re
 import struct
 from collections.abc import Iterator
+from functools import lru_cache
 from pathlib import Path
 from typing import Any
 
@@ -105,16 +107,48 @@ def _pages(data: Any, chunk: Any) -> Iterator[tuple[int, int | None]]:
         raise VoteFileError("The file is damaged: a column is outside of the file.")
     while at < end:
         try:
-            fields, at = _thrift_struct(data, at, _DEPTH)
-            size, packed = fields[2], fields[3]
-            values = fields.get(5) or fields.get(8) or {}
-            encoding = values.get(2) if 5 in fields else values.get(4)
+            usual = _DATA_PAGE.match(data, at)
+            if usual is not None:
+                at = usual.end()
+                size, packed, encoding = map(_integer, usual.groups())
+            else:
+                fields, at = _thrift_struct(data, at, _DEPTH)
+                size, packed = fields[2], fields[3]
+                values = fields.get(5) or fields.get(8) or {}
+                encoding = values.get(2) if 5 in fields else values.get(4)
         except (IndexError, KeyError, struct.error, AttributeError, ValueError) as error:
             raise VoteFileError("The file is damaged: the header of a page cannot be read.") from error
         if type(size) is not int or type(packed) is not int or size < 0 or packed < 0:
             raise VoteFileError("The file is damaged: a page must have a size of at least 0.")
         yield size, encoding
         at += packed
+
+
+def _data_page() -> re.Pattern[bytes]:
+    """Return a pattern for the header of a data page in Thrift's compact protocol, as most writers write it.
+
+    Its groups are the integers that :func:`_pages` needs. Statistics are skipped if they consist of
+    booleans, integers and short strings.
+    """
+
+    def fields(*kinds: int) -> bytes:
+        return b"[%b]" % b"".join(b"\\x%02x" % (16 * step + kind) for step in range(1, 16) for kind in kinds)
+
+    integer = rb"[\x80-\xff]{0,9}+[\x00-\x7f]"
+    texts = b"|".join(b"\\x%02x.{%d}" % (length, length) for length in range(9))
+    statistics = rb"(?:%b|%b%b|%b(?:%b))*+\x00" % (fields(1, 2), fields(5, 6), integer, fields(8), texts)
+    sizes = rb"\x15%b\x15(%b)\x15(%b)(?:\x15%b\x1c|\x2c)" % (4 * (integer,))  # the last one: a checksum
+    values = rb"\x15%b\x15(%b)\x15%b\x15%b" % (4 * (integer,))
+    return re.compile(rb"%b%b(?:\x1c%b)?\x00\x00" % (sizes, values, statistics), re.DOTALL)
+
+
+# A column may have a page per 20,000 rows, and parsing all headers field by field takes a fifth of a fit.
+_DATA_PAGE = _data_page()
+
+
+@lru_cache(1 << 12)
+def _integer(number: bytes) -> int:
+    return int(_thrift_value(number, 0, 5, 0)[0])
 
 
 def _varint(data: Any, at: int) -> tuple[int, int]:
