@@ -144,10 +144,13 @@ def stream(
       0    success
       1    an error, described in one line
       2    invalid usage
-      129, 130, 143
-           SIGHUP, SIGINT, SIGTERM; a checkpoint was written, and lines of an
-           incomplete block have no label yet
+      129  SIGHUP
+      130  SIGINT, as by Ctrl-C
       141  standard output was closed
+      143  SIGTERM
+
+    With --checkpoint, a run that is stopped by a signal writes a checkpoint. Lines of its incomplete block
+    have no label yet.
 
     \b
     Examples:

@@ -300,7 +300,10 @@ def agreement_section(study: Study) -> Section:
     # Sources without names are numbered, and selecting some of them numbers these again.
     found = replace(found, source_names=tuple(study.names[j] for j in shown))
     if not (np.nan_to_num(found.beyond_chance[np.triu_indices(len(shown), 1)]) > 0).any():
-        text = "No pair of sources agrees more often than by chance. Sources of one class cannot."
+        text = (
+            "No pair of sources agrees more often than by chance. Sources that vote only for the same class "
+            "always agree, which chance explains."
+        )
         return Section("agreement", "Agreement", f'<p class="note">{text}</p>')
     chart = agreement_chart(found, sort=False)
     caption = (
@@ -319,7 +322,7 @@ def dependencies_section(study: Study) -> Section:
         return Section("dependencies", "Dependencies", "")
     text = describe_dependence(found) + _describe_graph(study)
     if found.dependent:
-        text += " Of sources that copy each other, keep one, or the copies count as further evidence."
+        text += " If sources copy each other, keep only one: copies look like independent evidence."
     pairs = found.dependent[:_MOST_PAIRS]
     figures = [_graph(pairs), _strongest(pairs, len(found.dependent))] if pairs else []
     return Section("dependencies", "Dependencies", f"<p>{escape_text(text, 1_000)}</p>{grid(figures)}")

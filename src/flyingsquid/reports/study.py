@@ -89,8 +89,8 @@ class Study:
         known = [j for j in order if j in kept]
         half = MOST_SHOWN // 2
         return known[:half] + known[-half:], (
-            f"Shown are the {half} best and the {half} worst of the {format_count(len(known), 'source')} "
-            f"with the most votes, of {format_count(len(order), 'source')}."
+            f"The {half} best and the {half} worst of the {format_count(len(known), 'source')} with the most "
+            f"votes are shown; there are {format_count(len(order), 'source')}."
         )
 
     def paired(self) -> tuple[list[int], str]:
@@ -100,7 +100,7 @@ class Study:
             return order, ""
         kept = self.most_active(_MOST_PAIRED)
         total = format_count(len(order), "source")
-        left_out = f"Shown are the {_MOST_PAIRED} of {total} with the most votes."
+        left_out = f"The {_MOST_PAIRED} of {total} with the most votes are shown."
         return [j for j in order if j in kept], left_out
 
     def most_active(self, most: int) -> set[int]:

@@ -62,7 +62,7 @@ function renderVerdict(state) {
     parts.push(`${count(labels.covered)} of ${plural(n, "item")} (${share}) have votes.`);
     if (labels.changed !== null && labels.changed !== undefined && state.history.position > 0) {
       parts.push(
-        `The last change changed ${labels.changed === 0 ? "no label" : plural(labels.changed, "label")}.`,
+        `The last action changed ${labels.changed === 0 ? "no label" : plural(labels.changed, "label")}.`,
       );
     }
   }
