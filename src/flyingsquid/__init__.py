@@ -79,9 +79,9 @@ __all__ = [
     "to_training_set",
 ]
 
-# Names and namespaces are imported when they are first used. Votes need SciPy and
-# narwhals, which take several times as long as NumPy; scikit-learn takes still longer, so only what works on
-# features imports it. A script that reads the version avoids all of them.
+# Names and namespaces are imported when they are first used. Votes need SciPy, which takes longer than NumPy;
+# scikit-learn takes still longer, so only what works on features imports it. A script that reads the version
+# avoids all of them.
 #
 # To add a namespace, add it here and to the imports for type checkers above; a test compares the two.
 _NAMESPACES = (

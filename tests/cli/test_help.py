@@ -120,7 +120,7 @@ def test_label_imports_no_more_than_it_needs(tmp_path):
     code = (
         "import sys; from flyingsquid.cli.main import main\n"
         "main(['label', 'votes.csv', '-o', 'labels.csv'], standalone_mode=False)\n"
-        "slow = ('sklearn', 'scipy.stats', 'scipy.linalg', 'asyncio', 'pyarrow', 'pandas')\n"
+        "slow = ('sklearn', 'scipy.stats', 'scipy.linalg', 'narwhals', 'asyncio', 'pyarrow', 'pandas')\n"
         "print([m for m in slow if m in sys.modules])"
     )
     run = [sys.executable, "-W", "ignore", "-c", code]

@@ -5,13 +5,13 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, Protocol
 
-import narwhals.stable.v1 as nw
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from flyingsquid._values import format_count, format_list, format_value
 from flyingsquid._warnings import warn_about_votes
 from flyingsquid.exceptions import VotesError
+from flyingsquid.votes import _narwhals as nw
 from flyingsquid.votes.codes import ABSTAIN, Label, read_array
 from flyingsquid.votes.encode import Convention, as_column, encode
 from flyingsquid.votes.votes import Votes

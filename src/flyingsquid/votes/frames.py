@@ -6,7 +6,6 @@ from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
-import narwhals.stable.v1 as nw
 import numpy as np
 from numpy.typing import NDArray
 
@@ -19,6 +18,7 @@ from flyingsquid._values import (
     is_null,
 )
 from flyingsquid.exceptions import VotesError
+from flyingsquid.votes import _narwhals as nw
 from flyingsquid.votes.codes import ABSTAIN, Label
 from flyingsquid.votes.conventions import (
     ITEM_NAMES,

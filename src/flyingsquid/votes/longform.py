@@ -5,13 +5,13 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
-import narwhals.stable.v1 as nw
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 from scipy.sparse import csr_array, issparse
 
 from flyingsquid._values import format_count, format_list, format_value, is_null, is_one_of, option_error
 from flyingsquid.exceptions import Hint, VotesError
+from flyingsquid.votes import _narwhals as nw
 from flyingsquid.votes.codes import ABSTAIN, Label, shown_names, smallest_dtype
 from flyingsquid.votes.encode import Convention, as_column, encode, in_column
 
