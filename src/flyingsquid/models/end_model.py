@@ -20,7 +20,7 @@ from flyingsquid.models._estimator import not_fitted
 from flyingsquid.models.label_model import LabelModel
 from flyingsquid.solvers.data import join_gold
 from flyingsquid.votes import as_votes
-from flyingsquid.votes.arguments import item_ids
+from flyingsquid.votes.arguments import is_shuffled, item_ids
 from flyingsquid.votes.tallies import has_votes
 
 
@@ -368,8 +368,8 @@ def to_training_set(
             f"`votes` must have one row per row of `proba` ({len(labels)}); got {read.n_items}."
         )
     ids = None if read is None else item_ids(votes, read)
-    _require_order(X, ids)
-    _require_order(proba, ids, "proba")
+    _require_order(X, ids, votes)
+    _require_order(proba, ids, votes, "proba")
     _require_order(X, _index_of(proba))
     names = np.arange(labels.shape[1]) if classes is None else np.asarray(classes)
     if names.shape != (labels.shape[1],):
@@ -399,14 +399,16 @@ def to_training_set(
     return TrainingSet(select_rows(X, rows), labels[rows], rows, names)
 
 
-def _require_order(table: Any, ids: list[Any] | None, name: str = "X") -> None:
+def _require_order(table: Any, ids: list[Any] | None, votes: Any = None, name: str = "X") -> None:
     """Raise an error if the index of a pandas table has the identifiers of the items in another order."""
     keys = _index_of(table)
-    if ids is None or keys is None or keys == ids or len(set(keys)) < len(keys) or set(keys) != set(ids):
+    if keys is None or (ids is None and not is_shuffled(table, votes)):
+        return
+    if ids is not None and (keys == ids or len(set(keys)) < len(keys) or set(keys) != set(ids)):
         return
     raise IncompatibleError(
         f"`{name}` must have its rows in the order of the items of the votes; its index has them in another "
-        f"order. Pass {name}.loc[votes.items]."
+        f"order. Pass {name}.loc[{'range(len(votes))' if ids is None else 'votes.items'}]."
     )
 
 

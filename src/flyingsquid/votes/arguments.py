@@ -145,13 +145,16 @@ def join_labels(y: Any, votes: Any, read: Votes, what: str = "y") -> Any:
     if y is None:
         return None
     ids = item_ids(votes, read, y)
-    if ids is None and nw.dependencies.is_pandas_series(y) and not _is_shuffled(y, votes):
+    if ids is None and nw.dependencies.is_pandas_series(y) and not is_shuffled(y, votes):
         return y
     return join_by_item(y, ids, read.n_items, what)
 
 
-def _is_shuffled(values: Any, votes: Any) -> bool:
-    """Return whether a Series or table is numbered as Votes without identifiers are, in another order."""
+def is_shuffled(values: Any, votes: Any) -> bool:
+    """Return whether a pandas Series or table is numbered from 0 in another order than ``votes``.
+
+    ``votes`` are anything; only Votes without identifiers are in a known order.
+    """
     if not isinstance(votes, Votes) or votes.items is not None or len(values) != votes.n_items:
         return False
     keys, numbers = values.index.tolist(), range(votes.n_items)
@@ -168,7 +171,7 @@ def in_item_order(table: Any, votes: Any, read: Votes, what: str) -> Any:
     if not nw.dependencies.is_pandas_dataframe(table) and not nw.dependencies.is_pandas_series(table):
         return table
     ids, keys = item_ids(votes, read), table.index.tolist()
-    if keys == ids or (ids is None and not _is_shuffled(table, votes)):
+    if keys == ids or (ids is None and not is_shuffled(table, votes)):
         return table
     is_numbered = keys == list(range(len(keys)))
     is_joined = ids is not None and set(ids) <= set(keys) and len(set(keys)) == len(keys)
