@@ -368,8 +368,15 @@ def to_training_set(
             f"`votes` must have one row per row of `proba` ({len(labels)}); got {read.n_items}."
         )
     ids = None if read is None else item_ids(votes, read)
-    _require_order(X, ids, votes)
-    _require_order(proba, ids, votes, "proba")
+    for name, table in (("X", X), ("proba", proba)):
+        if (
+            ids is None
+            and read is not None
+            and _index_of(table) is not None
+            and is_shuffled(table, votes, read)
+        ):
+            raise _order_error(name, "range(len(votes))")
+        _require_order(table, ids, name)
     _require_order(X, _index_of(proba))
     names = np.arange(labels.shape[1]) if classes is None else np.asarray(classes)
     if names.shape != (labels.shape[1],):
@@ -399,16 +406,18 @@ def to_training_set(
     return TrainingSet(select_rows(X, rows), labels[rows], rows, names)
 
 
-def _require_order(table: Any, ids: list[Any] | None, votes: Any = None, name: str = "X") -> None:
+def _require_order(table: Any, ids: list[Any] | None, name: str = "X") -> None:
     """Raise an error if the index of a pandas table has the identifiers of the items in another order."""
     keys = _index_of(table)
-    if keys is None or (ids is None and not is_shuffled(table, votes)):
+    if ids is None or keys is None or keys == ids or len(set(keys)) < len(keys) or set(keys) != set(ids):
         return
-    if ids is not None and (keys == ids or len(set(keys)) < len(keys) or set(keys) != set(ids)):
-        return
-    raise IncompatibleError(
+    raise _order_error(name, "votes.items")
+
+
+def _order_error(name: str, order: str) -> IncompatibleError:
+    return IncompatibleError(
         f"`{name}` must have its rows in the order of the items of the votes; its index has them in another "
-        f"order. Pass {name}.loc[{'range(len(votes))' if ids is None else 'votes.items'}]."
+        f"order. Pass {name}.loc[{order}]."
     )
 
 
