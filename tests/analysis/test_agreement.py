@@ -89,6 +89,17 @@ def test_right_probabilities_in_the_place_of_labels_are_right_on_average():
     assert by_labels[0, 1] < -0.05
 
 
+@pytest.mark.extra
+def test_probabilities_may_be_a_list_or_a_table():
+    pytest.importorskip("pandas")
+    votes = fs.datasets.simulate(500, [0.8, 0.75, 0.7], random_state=0).votes
+    model = fs.MajorityVote().fit(votes)
+    posterior = model.predict_proba(votes)
+    found = dependence_given_truth(votes, posterior=posterior)
+    for other in (posterior.tolist(), model.predict_proba(votes, output="pandas")):
+        np.testing.assert_array_equal(dependence_given_truth(votes, posterior=other), found)
+
+
 def test_sources_of_one_class_depend_by_where_they_vote():
     rng = np.random.default_rng(0)
     y = rng.integers(0, 2, 5_000)

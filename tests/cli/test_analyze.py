@@ -230,6 +230,9 @@ def test_inspect_models_and_counts(folder):
     assert "OnlineLabelModel" in run("inspect", "online.fsq")
     fs.MajorityVote().fit(votes).save("majority.fsq")
     assert "MajorityVote" in run("inspect", "majority.fsq")
+    chunk = open_votes("judged.csv", gold="truth").read()
+    fs.MultiLabelModel().fit({"spam": chunk.votes.codes}).save("labels.fsq")
+    assert "0 sources" not in run("inspect", "labels.fsq")
 
 
 def test_label_by_every_kind_of_model(folder):

@@ -46,6 +46,16 @@ def test_items_without_identifiers(folder):
     assert not {str(each["id"]) for each in found["suggestions"]} & {row["id"] for row in rows}
 
 
+def test_items_with_the_index_that_pandas_writes(folder):
+    codes, truth = simulate()
+    write_csv(folder / "indexed.csv", ["", *"abcde"], [[i, *row] for i, row in enumerate(texts(codes))])
+    run("suggest", "indexed.csv", "-n", "30", "-o", "to_label.csv")
+    labels = [[row["id"], ("ham", "spam")[truth[int(row["id"])]]] for row in read_rows("to_label.csv")]
+    write_csv(folder / "labeled.csv", ["id", "gold"], labels)
+    more = json.loads(run("suggest", "indexed.csv", "-n", "10", "--gold", "labeled.csv", "--json"))
+    assert not {each["id"] for each in more["suggestions"]} & {row[0] for row in labels}
+
+
 def test_standard_output_and_a_saved_model(folder):
     run("label", "votes.csv", "-o", "labels.csv", "--model", "fitted.fsq")
     said = run("suggest", "votes.csv", "-n", "4", "-o", "-", "--with-model", "fitted.fsq")

@@ -7,7 +7,7 @@ import pytest
 
 from flyingsquid.estimation.balance import estimate_balance, rank_one_influence, skewness_influence
 from flyingsquid.estimation.binary import Evidence, fit_binary
-from flyingsquid.estimation.errors import accuracy_errors, strength_errors
+from flyingsquid.estimation.standard_errors import accuracy_errors, strength_errors
 from flyingsquid.estimation.sources import Separation
 from flyingsquid.estimation.triplets import Options
 from flyingsquid.moments import Moments

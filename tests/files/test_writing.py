@@ -172,3 +172,23 @@ def test_what_cannot_be_written(tmp_path):
 
 
 # NumPy 1.26 forgets the zip file that it could not write; Python then complains of it, and goes on.
+
+
+@pytest.mark.extra
+def test_tables_and_series_of_pandas_are_joined_by_item_identifier(tmp_path):
+    pd = pytest.importorskip("pandas")
+    ids, labels = ["x", "y", "z"], ["ham", "spam", "ham"]
+    votes = Votes.from_frame(pd.DataFrame({"a": labels, "b": labels}, index=ids))
+    gold = pd.Series(labels, index=ids)
+    data = pd.DataFrame({"text": ids}, index=ids)
+    proba = pd.DataFrame([[0.9, 0.1], [0.2, 0.8], [0.7, 0.3]], index=ids)
+    for format in ("csv", "label_studio"):
+        more = {} if format == "csv" else {"data": data, "probabilities": proba}
+        write_votes(tmp_path / "in order", votes, gold=gold, format=format, **more)
+        shuffled = {name: table[::-1] for name, table in more.items()}
+        write_votes(tmp_path / "shuffled", votes, gold=gold[::-1], format=format, **shuffled)
+        assert (tmp_path / "shuffled").read_text() == (tmp_path / "in order").read_text()
+        for name in ("in order", "shuffled"):
+            (tmp_path / name).unlink()
+    with pytest.raises(VotesError, match="identifiers"):
+        write_votes(tmp_path / "v.csv", votes, gold=pd.Series(labels))

@@ -281,6 +281,17 @@ def test_rows_in_another_order_than_the_items_are_refused():
         fs.WeaklySupervisedClassifier(LogisticRegression()).fit(X[::-1], votes)
 
 
+def test_rows_in_another_order_than_votes_of_a_numbered_table_are_refused():
+    pd = pytest.importorskip("pandas")
+    sample = fs.datasets.simulate(40, [0.9, 0.8, 0.7], random_state=0)
+    votes, X = fs.Votes.from_frame(pd.DataFrame(sample.votes.codes)), pd.DataFrame({"x": sample.y})
+    model = fs.WeaklySupervisedClassifier(LogisticRegression())
+    model.fit(X, votes)
+    model.fit(X[5:], votes[5:])
+    with pytest.raises(IncompatibleError, match="order of the items"):
+        model.fit(X[::-1], votes)
+
+
 @pytest.mark.extra
 def test_probabilities_in_another_order_than_the_rows_are_refused():
     pd = pytest.importorskip("pandas")

@@ -247,7 +247,11 @@ def test_a_series_in_another_order_than_votes_without_identifiers_is_an_error():
     for score in (model.score, fs.summarize):
         with pytest.raises(FlyingSquidError, match=r"`y`.*identifiers"):
             score(votes, shuffled)
+    with pytest.raises(FlyingSquidError, match=r"`y`.*identifiers"):
+        model.score(pl.from_pandas(FRAME), shuffled)
     assert model.score(FRAME, shuffled) == model.score(votes, y)
+    order = shuffled.index.to_numpy()
+    assert model.score(CODES[order], shuffled) == model.score(CODES, TRUTH)  # arrays, as in scikit-learn
     # As in cross-validation, a part has the index of all items.
     assert model.score(votes[5:], y[5:]) == model.score(votes[5:], TRUTH[5:])
 

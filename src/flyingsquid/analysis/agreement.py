@@ -7,7 +7,7 @@ from dataclasses import dataclass, replace
 from typing import Any, Literal, get_args
 
 import numpy as np
-from numpy.typing import NDArray
+from numpy.typing import ArrayLike, NDArray
 from scipy.special import stdtrit
 
 from flyingsquid._table import Table
@@ -18,7 +18,7 @@ from flyingsquid.exceptions import OptionError, VotesError
 from flyingsquid.fits.diagnostics import names_in_groups
 from flyingsquid.moments import Moments
 from flyingsquid.votes import Votes
-from flyingsquid.votes.arguments import join_labels, read_task_gold
+from flyingsquid.votes.arguments import in_item_order, join_labels, read_task_gold
 from flyingsquid.votes.codes import Label, read_columns
 from flyingsquid.votes.tallies import class_counts
 
@@ -111,7 +111,7 @@ def agreement(votes: Any, *, model: Any = None) -> Agreement:
 
 
 def dependence_given_truth(
-    votes: Any, y: Any = None, *, posterior: Array | None = None, model: Any = None
+    votes: Any, y: Any = None, *, posterior: ArrayLike | None = None, model: Any = None
 ) -> Array:
     """Compute the correlation of the votes of each pair of sources given the true class.
 
@@ -152,12 +152,13 @@ def dependence_given_truth(
         require_gold(gold)
         # Only classes that occur: there may be thousands of others.
         by_class = ((gold == k).astype(np.float64) for k in np.unique(gold[gold >= 0]))
-    elif posterior.shape == (read.n_items, read.n_classes):
-        by_class = (weight for weight in posterior.T)
     else:
-        raise OptionError(
-            f"`posterior` must have shape ({read.n_items}, {read.n_classes}); got {posterior.shape}."
-        )
+        shares = np.asarray(in_item_order(posterior, votes, read, "posterior"), np.float64)
+        if shares.shape != (read.n_items, read.n_classes):
+            raise OptionError(
+                f"`posterior` must have shape ({read.n_items}, {read.n_classes}); got {shares.shape}."
+            )
+        by_class = (weight for weight in shares.T)
     m = read.n_sources
     met, apart, total = np.zeros((3, m, m)), np.zeros((3, m, m)), np.zeros((m, read.n_classes))
     for weight in by_class:

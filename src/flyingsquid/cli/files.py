@@ -81,7 +81,10 @@ def _inspect_model(path: str, console: Console) -> dict[str, Any]:
     shown = "/".join(map(str, classes[:6])) + ("/..." if len(classes) > 6 else "")
     shown = f", classes {shown}" if classes else ""  # a ScoreModel has none
     version = read_version(path)
-    console.echo(f"{path}: {kind}{items}, {format_count(len(names), 'source')}{shown}")
+    sources = (
+        f", {format_count(len(names), 'source')}" if names else ""
+    )  # a MultiLabelModel has them by label
+    console.echo(f"{path}: {kind}{items}{sources}{shown}")
     console.echo(f"Written by FlyingSquid {version}")
     facts = {
         "kind": kind,

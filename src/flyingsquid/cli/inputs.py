@@ -398,10 +398,11 @@ def cells_by_item(
         If an identifier is unknown or has two different values, or, if ``complete``, an item has no value.
     """
     item = file.item_name
-    if item is None and not complete:
+    is_named = item is not None and bool(item.strip())  # the index that pandas writes has no name
+    if not is_named and item not in records[0] and not complete:
         names = list(records[0])
         cells = [[str(record.get(name)) for record in records] for name in names]
-        item, _ = find_item_column(names, names, cells, [column])
+        item = find_item_column(names, names, cells, [column])[0] or item
     if item is None or item not in records[0]:
         if item is not None:
             raise VoteFileError(
@@ -421,7 +422,7 @@ def cells_by_item(
     for record in records:
         key, cell = str(record.get(item)), record.get(column)
         if key not in known:
-            where = file.path if file.item_name else f"{file.path}, whose items are numbered from 0"
+            where = f"{file.path}, whose items are numbered from 0" if file.item_name is None else file.path
             raise VoteFileError(f"Item {format_value(key)} does not occur in {where}.", path=path)
         if key in found and (file.form == "wide" or not complete or found[key] != cell):
             raise VoteFileError(f"Item {format_value(key)} must occur only once; it is repeated.", path=path)

@@ -347,7 +347,9 @@ def require_ids(ids: Sequence[Any], first_row: int) -> None:
 
 def missing_id_error(row: int) -> VoteFileError:
     """Return the error for a row without an identifier."""
-    return VoteFileError(f"Row {row} has no item identifier.", hints=[_NO_ITEM])
+    return VoteFileError(
+        f"Row {row} has no item identifier. If all of it is blank, remove it.", hints=[_NO_ITEM]
+    )
 
 
 def require_distinct(read: Callable[[], Iterable[Any]]) -> None:

@@ -36,7 +36,7 @@ from flyingsquid.files.outputs import (
 from flyingsquid.files.state import encode_labels
 from flyingsquid.files.vote_files import VoteChunk, VoteFile, join_chunks
 from flyingsquid.votes import Votes
-from flyingsquid.votes.arguments import read_gold
+from flyingsquid.votes.arguments import in_item_order, join_labels, read_gold
 from flyingsquid.votes.codes import ABSTAIN, Label, is_sparse, marked_cells, stack_codes
 from flyingsquid.votes.conventions import is_item_name
 from flyingsquid.votes.decisions import is_tied
@@ -72,7 +72,8 @@ def write_votes(
     ids : array of n identifiers, optional
         Item identifiers, supported only with ``Votes``. Default: ``votes.items``.
     gold : array of n gold labels, optional
-        Gold labels, None if unknown, supported only with ``Votes``.
+        Gold labels, None if unknown, supported only with ``Votes``. A mapping or a pandas Series is joined by
+        item identifier.
     format : str, optional
         As in :func:`open_votes`. By default, the suffix of the name determines it. "json" is WRENCH in one
         file, "wrench" a directory.
@@ -84,8 +85,8 @@ def write_votes(
         In csv and tsv, write an apostrophe before strings that start with ``=``, ``+``, ``-`` or ``@``, which
         a spreadsheet would run as formulas.
     data : table, or sequence of n mappings or strings, optional
-        The items themselves, which become the fields of tasks, records or samples. This and the next two are
-        only for "label_studio", "argilla" and "inspect".
+        The items themselves, which become the fields of tasks, records or samples. A pandas table is joined
+        by item identifier. This and the next two are only for "label_studio", "argilla" and "inspect".
     probabilities : array of shape (n, K), optional
         Labels of a model, which are written as a prediction (Label Studio), a suggestion (Argilla) or a score
         (inspect_ai) of ``flyingsquid``.
@@ -122,6 +123,9 @@ def write_votes(
     if found in TOOLS:
         parts = list(every)
         all_items = parts[0] if len(parts) == 1 else join_chunks(parts)
+        if isinstance(votes, Votes):
+            data = in_item_order(data, votes, votes, "data")
+            probabilities = in_item_order(probabilities, votes, votes, "probabilities")
         text = export_text(found, all_items, data, probabilities, part)
         with output(path, overwrite=overwrite) as file:
             text_file(file).write(text)
@@ -165,7 +169,9 @@ def _chunks(votes: Any, ids: ArrayLike | None, gold: ArrayLike | None) -> Iterat
         raise OptionError(
             f"`ids` must have the shape ({votes.n_items},); got {known.shape}.", parameter="ids"
         )
-    codes = None if gold is None else read_gold(gold, votes.classes, votes.n_items, "gold")
+    codes = None
+    if gold is not None:
+        codes = read_gold(join_labels(gold, votes, votes, "gold"), votes.classes, votes.n_items, "gold")
     yield VoteChunk(votes, known, codes)
 
 

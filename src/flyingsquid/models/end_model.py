@@ -20,7 +20,7 @@ from flyingsquid.models._estimator import not_fitted
 from flyingsquid.models.label_model import LabelModel
 from flyingsquid.solvers.data import join_gold
 from flyingsquid.votes import as_votes
-from flyingsquid.votes.arguments import item_ids
+from flyingsquid.votes.arguments import is_shuffled, item_ids
 from flyingsquid.votes.tallies import has_votes
 
 
@@ -368,8 +368,15 @@ def to_training_set(
             f"`votes` must have one row per row of `proba` ({len(labels)}); got {read.n_items}."
         )
     ids = None if read is None else item_ids(votes, read)
-    _require_order(X, ids)
-    _require_order(proba, ids, "proba")
+    for name, table in (("X", X), ("proba", proba)):
+        if (
+            ids is None
+            and read is not None
+            and _index_of(table) is not None
+            and is_shuffled(table, votes, read)
+        ):
+            raise _order_error(name, "range(len(votes))")
+        _require_order(table, ids, name)
     _require_order(X, _index_of(proba))
     names = np.arange(labels.shape[1]) if classes is None else np.asarray(classes)
     if names.shape != (labels.shape[1],):
@@ -404,9 +411,13 @@ def _require_order(table: Any, ids: list[Any] | None, name: str = "X") -> None:
     keys = _index_of(table)
     if ids is None or keys is None or keys == ids or len(set(keys)) < len(keys) or set(keys) != set(ids):
         return
-    raise IncompatibleError(
+    raise _order_error(name, "votes.items")
+
+
+def _order_error(name: str, order: str) -> IncompatibleError:
+    return IncompatibleError(
         f"`{name}` must have its rows in the order of the items of the votes; its index has them in another "
-        f"order. Pass {name}.loc[votes.items]."
+        f"order. Pass {name}.loc[{order}]."
     )
 
 

@@ -7,6 +7,7 @@ from typing import Any, Protocol
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
+from scipy.sparse import issparse
 
 from flyingsquid._values import format_count, format_list, format_value
 from flyingsquid._warnings import warn_about_votes
@@ -149,22 +150,26 @@ def join_labels(y: Any, votes: Any, read: HasItems, what: str = "y") -> Any:
     """Return gold labels or weights in the order of the items, as :func:`join_by_item` does.
 
     ``read`` are the ``votes`` after reading. Without identifiers a Series is matched by position, as in
-    scikit-learn, unless ``votes`` are Votes, perhaps of a table that is numbered from 0, and the Series has
-    these numbers in another order.
+    scikit-learn, unless :func:`is_shuffled` finds another order.
     """
     if y is None:
         return None
     ids = item_ids(votes, read, y)
-    if ids is None and nw.dependencies.is_pandas_series(y) and not _is_shuffled(y, votes):
+    if ids is None and nw.dependencies.is_pandas_series(y) and not is_shuffled(y, votes, read):
         return y
     return join_by_item(y, ids, read.n_items, what)
 
 
-def _is_shuffled(values: Any, votes: Any) -> bool:
-    """Return whether a Series or table is numbered as Votes without identifiers are, in another order."""
-    if not isinstance(votes, Votes) or votes.items is not None or len(values) != votes.n_items:
+def is_shuffled(values: Any, votes: Any, read: Votes) -> bool:
+    """Return whether a pandas Series or table is numbered from 0 in another order than ``votes``.
+
+    ``read`` are the votes after reading. Arrays may have been shuffled together with ``values``; Votes
+    without identifiers, tables and files are in the order of their numbers.
+    """
+    is_array = isinstance(votes, (np.ndarray, list, tuple)) or issparse(votes)
+    if is_array or read.items is not None or len(values) != read.n_items:
         return False
-    keys, numbers = values.index.tolist(), range(votes.n_items)
+    keys, numbers = values.index.tolist(), range(read.n_items)
     return keys != list(numbers) and set(keys) == set(numbers)
 
 
@@ -178,7 +183,7 @@ def in_item_order(table: Any, votes: Any, read: Votes, what: str) -> Any:
     if not nw.dependencies.is_pandas_dataframe(table) and not nw.dependencies.is_pandas_series(table):
         return table
     ids, keys = item_ids(votes, read), table.index.tolist()
-    if keys == ids or (ids is None and not _is_shuffled(table, votes)):
+    if keys == ids or (ids is None and not is_shuffled(table, votes, read)):
         return table
     is_numbered = keys == list(range(len(keys)))
     is_joined = ids is not None and set(ids) <= set(keys) and len(set(keys)) == len(keys)

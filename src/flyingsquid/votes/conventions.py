@@ -131,8 +131,9 @@ def find_item_column(
     free = candidates - set(sources)
     index: str | None = None  # used only if no other column identifies the items
     for name in names:
-        if name in free and is_item_name(name) and (name.strip() or name == names[0]):
-            if normalize_name(name) not in _INDEX_NAMES:
+        usual = normalize_name(name)
+        if name in free and usual in ITEM_NAMES and (name.strip() or name == names[0]):
+            if usual not in _INDEX_NAMES:
                 return name, "name"
             index = name if index is None else index
     if index is not None:
