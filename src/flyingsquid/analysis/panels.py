@@ -165,6 +165,7 @@ class PanelReport(Tabular):
 def _with_interval(value: Scalar, low: Scalar, high: Scalar) -> str:
     if not isinstance(value, (int, float)):
         return ""
+    value = round(value, 2) + 0.0  # no -0%
     if not isinstance(low, (int, float)) or not isinstance(high, (int, float)):
         return f"{value:.0%}"
     return f"{value:.0%} [{100 * low:.0f}, {100 * high:.0f}]"
