@@ -257,9 +257,7 @@ def panel_report(
     )
 
 
-def _preferred(
-    votes: Votes, structure: Structure, found: SelfAgreement
-) -> tuple[tuple[Level, Label], ...]:
+def _preferred(votes: Votes, structure: Structure, found: SelfAgreement) -> tuple[tuple[Level, Label], ...]:
     """Return the class that a positive position bias prefers in each of two orders."""
     orders = [order for order in structure.orders if order is not None]
     if len(orders) != 2 or np.isnan(found.position).all():

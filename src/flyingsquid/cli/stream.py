@@ -69,7 +69,7 @@ def _read_window(value: str) -> int | str:
 # fmt: off
 @click.command()
 @click.argument("votes", type=click.Path(exists=True, dir_okay=False, allow_dash=True), default="-")
-@click.option("-o", "--output", type=FILE, help="Write labels to this file; - is standard output, the default.")
+@click.option("-o", "--output", type=FILE, help="File of labels to write; - is standard output, the default.")
 @click.option("--force", is_flag=True, help="Replace the output if it exists and there is no checkpoint.")
 @click.option("--window", type=_read_window, default="10000", show_default=True, metavar="N|auto",
               help="How many of the latest items are used.")

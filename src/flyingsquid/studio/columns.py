@@ -93,10 +93,9 @@ class Items:
         distinct = {as_text(value) for value in self.column(name)}
         return sorted(value for value in distinct if not is_blank(value))
 
-
     @cached_property
     def unshared_votes(self) -> frozenset[str]:
-        """Vote columns with several values, none of which occurs in another vote column, if there are more."""
+        """Vote columns with several values, none of which occurs in another vote column."""
         own = {name: set(self.values(name)) for name, kind in self.kinds.items() if kind == "vote"}
         times = Counter(value for values in own.values() for value in values)
         unshared = (name for name, values in own.items() if all(times[value] == 1 for value in values))
