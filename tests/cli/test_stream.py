@@ -92,6 +92,32 @@ def test_texts_ids_and_forms_of_a_line():
     assert found[4]["probabilities"] == {"ham": 0.5, "spam": 0.5}
 
 
+@pytest.mark.parametrize("first", [True, False])
+def test_a_refusal_is_not_silently_a_class(first):
+    rows = [{"a": "ham", "b": "spam", "c": "spam"}, {"a": "ham", "b": "ham", "c": "spam"}]
+    rows.insert(0 if first else 2, {"a": "ham", "b": "I'm sorry, but I can't help", "c": "spam"})
+    text = "\n".join(map(json.dumps, rows))
+    named = run("--new-classes", "add", "--block", 1 if not first else 9, text=text)
+    assert "can't help" in named.stderr
+    assert "--abstain" in named.stderr
+    assert "Votes." not in named.stderr
+    found = run("--abstain", "I'm sorry, but I can't help", "--abstain", "9", text=text)
+    assert not found.stderr
+    assert [*parsed(found.stdout)[-1]["probabilities"]] == ["ham", "spam"]
+
+
+def test_a_dash_is_standard_output(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    text = json.dumps({"a": 0, "b": 1, "c": 1})
+    assert run("-o", "-", text=text).stdout == run(text=text).stdout != ""
+    assert not [*tmp_path.iterdir()]
+
+
+def test_numbers_that_mean_no_vote():
+    text = "[9, 1, 0]\n[1, 1, 0]\n[0, 0, 9]"
+    assert [*parsed(run("--abstain", "9", text=text).stdout)[0]["probabilities"]] == ["0", "1"]
+
+
 def test_another_field_may_be_the_id_and_an_id_may_be_a_source():
     text = json.dumps({"key": "k", "id": 1, "a": 0, "b": 1}) + "\n"
     assert parsed(run("--id", "key", "--sources", "a,b,id", text=text).stdout)[0]["id"] == "k"

@@ -295,7 +295,7 @@ class TestGainOfTheDefault:
 
     @pytest.mark.parametrize("coverage", [0.005, 0.02, 0.1])
     def test_items_that_all_sources_miss_do_not_prove_a_gain(self, coverage):
-        """Five rules mark two kinds of spans, two others mark some of the tokens outside; most are outside."""
+        """Five rules mark two kinds of spans, two others some of the tokens outside; most are outside."""
         rng = np.random.default_rng(0)
         y = np.where(rng.random(3_000) < 0.1, rng.integers(1, 3, 3_000), 0)
         finds = rng.random((3_000, 5)) < np.where(y > 0, 0.5, 0.01)[:, None]

@@ -7,6 +7,9 @@ import pytest
 
 import flyingsquid as fs
 from flyingsquid.exceptions import OptionError
+from flyingsquid.studio.columns import read_items
+from flyingsquid.studio.project import Project
+from flyingsquid.studio.workspace import Workspace
 from tests.studio.support import RULES, open_workspace, spam_features
 
 SIMILAR = {"kind": "similarity", "item": 0, "at_least": 0.9, "label": 1}
@@ -274,3 +277,21 @@ def test_functions_of_a_watched_file(tmp_path):
         wait_for(lambda row: row["status"] == "error" and "begs" in row["error"])
         file.write_text(code.format("'spam'"))
         wait_for(lambda row: row["status"] == "ready" and row["votes"] and row["votes"][1] > 0)
+
+
+@pytest.mark.parametrize("n_llm", [1, 2])
+def test_columns_that_share_no_class_do_not_add_classes(tmp_path, n_llm):
+    rng = np.random.default_rng(0)
+    topics, lines = ["praise", "refund"], [["text", "stars", "channel", "llm", "other"][: 3 + n_llm]]
+    for i in range(60):
+        votes = [topics[rng.integers(2)] for _ in range(n_llm)]
+        lines.append([f"word{i} text", "" if i % 9 == 0 else str(i % 5 + 1), ["chat", "mail"][i % 2], *votes])
+    path = tmp_path / "tickets.csv"
+    path.write_text("\n".join(map(",".join, lines)))
+    items = read_items(path)
+    assert items.kinds["stars"] == "number"
+    assert items.kinds["channel"] == "vote"
+    project = Project.open(tmp_path / "tickets.studio.json", len(items), items.name)
+    with Workspace(items, project, background=False) as workspace:
+        assert list(workspace.project.state.classes) == (topics if n_llm == 2 else [])
+        assert len(workspace.project.state.sources) == (2 if n_llm == 2 else 0)

@@ -91,7 +91,8 @@ def test_a_transposed_matrix_is_found():
 
 
 @pytest.mark.parametrize(
-    "undecided", ["?", "-", "Unknown", "unsure", "Refused", "I’m sorry, but I cannot help.", "I can't compare them."]
+    "undecided",
+    ["?", "-", "Unknown", "unsure", "Refused", "I’m sorry, but I cannot help.", "I can't compare them."],
 )
 def test_a_string_that_usually_means_no_vote_is_reported(undecided):
     votes = [["spam", "ham", undecided], ["ham", undecided, "ham"]]

@@ -156,6 +156,27 @@ def test_an_unnamed_index_next_to_identifiers_is_left_out():
     assert fs.ScoreModel().fit(scores).source_names_ == ("a", "b", "c")
 
 
+@pytest.mark.parametrize("frame", FRAMES)
+@pytest.mark.parametrize("n_rows", [40, 10_040])
+def test_identifiers_of_any_name_are_those_of_the_fit(frame, n_rows):
+    rng = np.random.default_rng(0)
+    y = rng.integers(0, 2, n_rows)
+    columns = {name: np.where(rng.random(n_rows) < 0.8, y, 1 - y) for name in "abcd"}
+    names = [f"doc-{i}" for i in range(n_rows)]
+    table = frame({"doc": names, **columns})
+    gold = {names[i]: int(y[i]) for i in rng.choice(n_rows, 20, replace=False)}
+    model = fs.LabelModel().fit(table, gold=gold)
+    assert model.n_gold_ == 20
+    assert model.read_votes(table).items.tolist() == names
+    assert model.score(table, gold) > 0.5
+    assert model.score(table, dict(zip(names, y.tolist(), strict=True))) == model.score(table, y)
+    again = frame({"doc": [*names[:-1], names[0]], **columns})
+    assert model.read_votes(again).items is None  # not identifiers
+    if frame is pd.DataFrame:
+        indexed = table.set_axis([f"row {i}" for i in range(n_rows)])
+        assert model.read_votes(indexed).items[0] == "row 0"
+
+
 def test_a_table_of_calls_names_the_method_that_reads_it():
     pd = pytest.importorskip("pandas")
     table = pd.DataFrame({"id": [0, 0], "judge": ["x", "x"], "order": ["ab", "ba"], "label": [0, 1]})

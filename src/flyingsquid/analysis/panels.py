@@ -164,6 +164,7 @@ class PanelReport(Tabular):
 def _with_interval(value: Scalar, low: Scalar, high: Scalar) -> str:
     if not isinstance(value, (int, float)):
         return ""
+    value = round(value, 2) + 0.0  # no -0%
     if not isinstance(low, (int, float)) or not isinstance(high, (int, float)):
         return f"{value:.0%}"
     return f"{value:.0%} [{100 * low:.0f}, {100 * high:.0f}]"
@@ -259,9 +260,7 @@ def panel_report(
     )
 
 
-def _preferred(
-    votes: Votes, structure: Structure, found: SelfAgreement
-) -> tuple[tuple[Level, Label], ...]:
+def _preferred(votes: Votes, structure: Structure, found: SelfAgreement) -> tuple[tuple[Level, Label], ...]:
     """Return the class that a positive position bias prefers in each of two orders."""
     orders = [order for order in structure.orders if order is not None]
     if len(orders) != 2 or np.isnan(found.position).all():

@@ -25,7 +25,7 @@ from flyingsquid.cli.stream_lines import (
     read_block,
     write_block,
 )
-from flyingsquid.exceptions import FlyingSquidError, ModelFileError, OptionError, VoteFileError
+from flyingsquid.exceptions import FlyingSquidError, ModelFileError, Note, OptionError, VoteFileError
 from flyingsquid.files.inputs import add_path_to_errors, standard_stream
 from flyingsquid.files.outputs import locked, try_lock
 from flyingsquid.files.state import (
@@ -46,7 +46,9 @@ from flyingsquid.files.state import (
 from flyingsquid.models import OnlineLabelModel
 from flyingsquid.models.files import CHECKPOINT, stream_from_checkpoint, stream_to_state
 from flyingsquid.models.validation import read_classes
+from flyingsquid.votes import Votes
 from flyingsquid.votes.codes import Label
+from flyingsquid.votes.conventions import find_misreadings
 
 _LINES_PER_CHECKPOINT = 10_000
 _MOST_LINES = 1_000_000_000
@@ -67,7 +69,7 @@ def _read_window(value: str) -> int | str:
 # fmt: off
 @click.command()
 @click.argument("votes", type=click.Path(exists=True, dir_okay=False, allow_dash=True), default="-")
-@click.option("-o", "--output", type=FILE, help="Write labels to this file instead of standard output.")
+@click.option("-o", "--output", type=FILE, help="File of labels to write; - is standard output, the default.")
 @click.option("--force", is_flag=True, help="Replace the output if it exists and there is no checkpoint.")
 @click.option("--window", type=_read_window, default="10000", show_default=True, metavar="N|auto",
               help="How many of the latest items are used.")
@@ -78,6 +80,8 @@ def _read_window(value: str) -> int | str:
 @click.option("--sources", type=read_list, metavar="A,B,...",
               help="All named sources. Default: those in the first block.")
 @click.option("--ignore", type=read_list, metavar="A,B,...", help="Fields to leave out.")
+@click.option("--abstain", multiple=True, metavar="VALUE",
+              help="A value that means 'no vote', in addition to blank, NA and null. May be repeated.")
 @click.option("--class-balance", type=read_list, metavar="P,Q,...",
               help="Probabilities of the classes, in their order.")
 @method_option
@@ -163,8 +167,10 @@ def stream(
         at = read_checkpoint(checkpoint).position
         click.echo(f'{{"lines": {at.lines}, "bytes": {at.bytes}, "written": {at.written}}}')
         return
+    output = None if output == "-" else output
     _check_files(votes, output, checkpoint)
     model = _new_model(options)
+    options["abstain"] = list(options["abstain"])  # as in the file of a checkpoint
     options |= {"block": block, "id": id_field, "output": relative_to_checkpoint(output, checkpoint)}
     start = _new_start(options, model)
     signals = Signals()
@@ -191,6 +197,7 @@ def stream(
                 options["new_sources"] == "add",
                 options["new_classes"] == "add",
                 tuple(options["ignore"] or ()),
+                tuple(options["abstain"]),
             ),
             block,
             on_error == "skip",
@@ -316,6 +323,7 @@ class Stream:
     checkpoint: str | None
     every: int  # number of lines between two checkpoints
     _saved: int = field(init=False)
+    _noted: set[str] = field(default_factory=set, init=False)
 
     def run(self, source: BinaryIO, target: BinaryIO, signals: Signals) -> Position:
         """Label every line of ``source``; return the position at its end."""
@@ -347,6 +355,8 @@ class Stream:
         if block.votes is not None:
             posterior = self.model.update(block.votes)
             labels = write_block(block.ids, posterior, block.votes.classes)
+            if block.known.classes != self.known.classes:
+                self._report_misreadings(block.votes)
         self.known = block.known
         with add_path_to_errors(self._output_name):
             _write_all(target, labels)
@@ -371,6 +381,15 @@ class Stream:
             raise click.ClickException(f"line {number:,}: {reason} Use --on-error skip to skip such lines.")
         for number, reason in block.bad:
             click.echo(f"line {number:,} skipped: {reason}", err=True)
+
+    def _report_misreadings(self, votes: Votes) -> None:
+        """Print evidence that votes were misread, once."""
+        command = click.get_current_context().command
+        for found in find_misreadings(votes.codes, votes.classes):
+            note = describe(Note(found.summary, () if found.hint is None else (found.hint,)), command)
+            if note not in self._noted:
+                click.echo(f"Note: {note}", err=True)
+                self._noted.add(note)
 
     def _save(self, target: BinaryIO) -> None:
         """Write a checkpoint unless the last one is at the same position."""

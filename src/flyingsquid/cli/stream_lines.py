@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import chain, zip_longest
@@ -16,7 +17,7 @@ from numpy.typing import NDArray
 from flyingsquid._values import format_list, format_value
 from flyingsquid.exceptions import VoteFileError, VotesError
 from flyingsquid.files.inputs import LONGEST_LINE, parse_json
-from flyingsquid.votes import ABSTAIN, Votes
+from flyingsquid.votes import ABSTAIN, Votes, as_votes
 from flyingsquid.votes.codes import Label, smallest_dtype
 from flyingsquid.votes.conventions import find_other_columns, is_gold_name, is_missing_text
 from flyingsquid.votes.decisions import winners
@@ -46,6 +47,7 @@ class Rules:
     add_sources: bool = False
     add_classes: bool = False
     ignore: tuple[str, ...] = ()  # fields that are not votes
+    abstain: tuple[str, ...] = ()  # values that mean "no vote", also as numbers
 
 
 @dataclass(frozen=True, slots=True)
@@ -189,6 +191,8 @@ class _Reader:
         # None always abstains, and so do -1 and strings such as "NA" unless they are classes.
         self.codes: dict[Any, int] = {ABSTAIN: -1, None: -1}
         self.codes |= {label: code for code, label in enumerate(self.classes)}
+        self.codes |= dict.fromkeys(rules.abstain, -1)
+        self.codes |= {int(value): -1 for value in rules.abstain if re.fullmatch(r"-?\d{1,18}", value)}
 
     @property
     def votes_are_booleans(self) -> bool:
@@ -300,7 +304,8 @@ class _Reader:
             if vote not in self.codes and not self.open_classes:
                 raise _LineError(
                     f"Unknown class {_shown(vote)} (source {format_value(source)}); the classes are "
-                    f"{format_list(self.classes)}. Use --new-classes add to add it."
+                    f"{format_list(self.classes)}. Use --new-classes add to add it, or --abstain if it "
+                    "means no vote."
                 )
         for vote in votes.values():
             if vote not in self.codes:
@@ -319,7 +324,7 @@ def _infer_classes(found: list[Label]) -> tuple[Label, ...]:
     row = np.empty((1, max(1, len(found))), object)
     row[0, : len(found)] = found
     try:
-        return Votes.from_classes(row).classes
+        return as_votes(row, check=False).classes
     except VotesError as error:
         raise VotesError(
             f"The classes cannot be inferred from the first votes ({format_list(found) or 'all abstain'}). "

@@ -92,13 +92,15 @@ class BestOf(Tabular):
         item: dict[str, tuple[Sequence[Any], str]] = (
             {} if self.items is None else {"item": (self.items.tolist(), "")}
         )
-        return Table.of_columns({
-            "group": (self.groups.tolist(), ""),
-            "chosen": (chosen, "d"),
-            **item,
-            "probability": (self.probability.tolist(), ".2f"),
-            "score": (scores.tolist(), ".4g"),
-        })
+        return Table.of_columns(
+            {
+                "group": (self.groups.tolist(), ""),
+                "chosen": (chosen, "d"),
+                **item,
+                "probability": (self.probability.tolist(), ".2f"),
+                "score": (scores.tolist(), ".4g"),
+            }
+        )
 
 
 @dataclass(frozen=True, slots=True, eq=False)

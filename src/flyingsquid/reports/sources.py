@@ -59,7 +59,7 @@ _PANEL_HEADINGS = {
     "position_bias": "Position bias",
     "retest": "Same answer when repeated",
     "accuracy_at_most": "Accuracy at most",
-    "refused": "Without a usable answer",
+    "refused": "Refused, unparseable or failed",
     "changes": "Labels changed without it",
     "cost": "Cost",
 }

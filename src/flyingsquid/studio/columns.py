@@ -7,7 +7,7 @@ functions are applied by a :class:`~flyingsquid.studio.worker.Worker`; other sou
 from __future__ import annotations
 
 import os
-from collections import OrderedDict
+from collections import Counter, OrderedDict
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
@@ -93,6 +93,14 @@ class Items:
         distinct = {as_text(value) for value in self.column(name)}
         return sorted(value for value in distinct if not is_blank(value))
 
+    @cached_property
+    def unshared_votes(self) -> frozenset[str]:
+        """Vote columns with several values, none of which occurs in another vote column."""
+        own = {name: set(self.values(name)) for name, kind in self.kinds.items() if kind == "vote"}
+        times = Counter(value for values in own.values() for value in values)
+        unshared = (name for name, values in own.items() if all(times[value] == 1 for value in values))
+        return frozenset(name for name in unshared if len(own) > 1 and len(own[name]) > 1)
+
 
 def as_text(value: Any) -> str:
     """Return a cell as a string; the empty string for a missing one."""
@@ -149,6 +157,10 @@ def read_items(
     kinds = {name: _kind_of(values) for name, values in columns.items()}
     if id is not None:
         kinds[id] = "text"
+    found = Items(os.path.basename(source.shown), columns, kinds, text, id)
+    for name in found.unshared_votes:
+        if not np.isnan([parse_number(value) for value in found.values(name)]).any():
+            kinds[name] = "number"  # such as stars, next to votes for other classes
     if text is None:
         text = _find_text(columns, kinds, id)
     return Items(os.path.basename(source.shown), columns, kinds, text, id, _unit_rows(features, columns))

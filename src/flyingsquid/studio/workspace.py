@@ -140,12 +140,14 @@ class Workspace:
         values = {name: {value.strip() for value in items.values(name)} for name in found}
         classes: set[str] = set(self.project.state.classes)
         if not classes:
+            # A channel or a language next to the votes would add classes.
+            values = {name: own for name, own in values.items() if name not in items.unshared_votes}
             classes = set().union(*values.values())
             if not 2 <= len(classes) <= _MOST_INITIAL_CLASSES:
                 return
             self.project.act({"type": "set_classes", "classes": sorted(classes)}, save=False)
-        for name in found:
-            if values[name] <= classes:
+        for name, own in values.items():
+            if own <= classes:
                 source = {"kind": "column", "column": name}
                 self.project.act({"type": "add_source", "source": source}, save=False)
 

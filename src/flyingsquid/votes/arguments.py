@@ -283,7 +283,7 @@ def read_lengths(lengths: Any, n_rows: int, votes: Any = None) -> NDArray[np.int
     Raises
     ------
     VotesError
-        If they are not integers >= 1 that add up to ``n_rows``, or rows of a sequence are not adjacent, or not
+        If they are not integers >= 1 that add up to ``n_rows``, or rows of a sequence are not adjacent or not
         in the order of the numbers of their last level.
 
     Examples
@@ -337,10 +337,11 @@ def _lengths_of_index(index: Any) -> NDArray[np.intp]:
     if number.dtype.kind in "iufmM":
         back = np.flatnonzero((number[1:] < number[:-1]) & (np.diff(sequence) == 0))
         if len(back):
+            name, (before, after) = names[sequence[back[0]]], number[[back[0], back[0] + 1]]
             raise VotesError(
-                "The rows of a sequence must be in order; in the index, row "
-                f"{format_value(number[back[0] + 1])} of {format_value(names[sequence[back[0]]])} comes after "
-                f"row {format_value(number[back[0]])}. Sort the table, or pass `lengths`.",
+                f"The rows of a sequence must be in order; those of {format_value(name)} in the index are not "
+                f"({format_value(after)} comes after {format_value(before)}). Sort the table, or pass "
+                "`lengths`.",
                 parameter="lengths",
             )
     return np.diff(np.append(starts, len(sequence)))
@@ -352,8 +353,8 @@ def _refuse_labels(given: NDArray[Any], n_rows: int) -> None:
         return
     raise VotesError(
         f"`lengths` must add up to the number of rows; got {format_count(n_rows, 'entry', 'entries')}, one "
-        "per row, not all 1. If these are gold labels, pass them to score(votes, y, lengths). If they name the "
-        "sequence of each row, pass the number of rows of each sequence, in the order of the rows."
+        "per row, not all 1. If these are gold labels, pass them to score(votes, y, lengths). If they name "
+        "the sequence of each row, pass the number of rows of each sequence, in the order of the rows."
     )
 
 

@@ -228,7 +228,8 @@ _UNDECIDED_TEXTS = frozenset({"unknown", "unsure", "undecided", "skip", "skipped
 REFUSAL_PATTERNS = (
     r"\bsorry,? (?:but )?i(?:'m| am)? (?:can't|cannot|can not|won't|will not|unable|not able|must decline)",
     r"\bi (?:can't|cannot|can not|won't|will not) (?:assist|help|comply|provide|answer|respond|judge|rate"
-    r"|assess|compare|rank|grade|evaluate|classify|label|discuss|engage|fulfill|continue|do th|participate|make (?:a|th))",
+    r"|assess|compare|rank|grade|evaluate|classify|label|discuss|engage|fulfill|continue|do th|participate"
+    r"|make (?:a|th))",
     r"\bi(?:'m| am) (?:unable|not able|not allowed|not permitted|not comfortable) ",
     r"\bi (?:must |have to |respectfully )*(?:decline|refuse)\b",
     r"\bas an ai(?: language)?(?: model| assistant)?,? i\b",

@@ -80,8 +80,7 @@ def read(
     else:
         chosen = _pick(present, columns)
         if item is None:
-            free = [str(name) for j, name in enumerate(present) if j not in chosen]
-            item, _ = find_item_column([str(name) for name in present], free, None)
+            item = _item_among(frame, table, [str(present[j]) for j in chosen])
     if convention.classes is None:
         convention = replace(convention, classes=_declared_classes(frame, [present[j] for j in chosen]))
     series, names = _open(table, chosen, "votes")
@@ -145,6 +144,20 @@ def _vote_columns(table: Any, item: str | bool | None) -> tuple[str | bool | Non
     if other and len(names) == 3:
         advice += "; Votes.from_long reads tables with one row per vote"
     raise VotesError(f"Not all columns are votes: {'; '.join(found)}. {advice}.", parameter="columns")
+
+
+def _item_among(frame: Any, table: Any, sources: list[str]) -> str | None:
+    """Return the column that identifies the items next to known sources, recognized as in a first fit."""
+    names = [str(name) for name in table.columns]
+    item, _ = find_item_column(names, names, None, sources)
+    if item is not None or not names or names[0] in sources or index_identifiers(frame) is not None:
+        return item
+    head = table.head(_FIRST_ROWS)
+    first = [_plain_values(head[:, j]) for j in range(len(names))]
+    item, _ = find_item_column(names, names, first, sources)
+    if item is not None and len(set(_plain_values(table[:, 0]))) < len(table):  # later rows repeat a value
+        return None
+    return item
 
 
 def columns_among(frame: Any, names: tuple[str, ...] | None) -> list[Any] | None:
