@@ -538,3 +538,15 @@ def test_medians_of_pairs_give_the_strength_of_many_equal_sources(monkeypatch):
     monkeypatch.setattr(structure, "_MOST_FOR_TRIPLETS", 0)
     np.testing.assert_allclose(structure._medians(equal, np.zeros((m, m))), strength)
     assert np.isnan(structure._medians(none, np.zeros((m, m)))).all()
+
+
+@pytest.mark.parametrize("sign", [-1, 1])
+def test_correlations_given_the_truth_are_at_most_one(sign):
+    votes, _ = draw(2_000, np.random.default_rng(0))
+    centered = CenteredMoments.of(fs.Moments.of(votes))
+    centered = replace(centered, covariance=sign * np.abs(centered.covariance))
+    fit = Residuals.at(centered, ~np.eye(12, dtype=bool), np.zeros(12))
+    smallest = np.abs(fit.values[fit.used]).min()
+    found = replace(fit, noise=np.full_like(fit.noise, (smallest / 0.4) ** 2)).correlations
+    np.testing.assert_allclose(found, np.clip(fit.values / smallest * 0.4, -1, 1))
+    assert sign * found.sum() > 12
