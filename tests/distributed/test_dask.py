@@ -13,7 +13,7 @@ import pytest
 import flyingsquid as fs
 from flyingsquid._limits import use_limits
 from flyingsquid.exceptions import VotesError
-from tests.support.frames_of_votes import NAMES, as_texts, sample_codes
+from tests.support.frames_of_votes import NAMES, as_strings, sample_codes
 
 dask = pytest.importorskip("dask", reason="dask is not installed")
 distributed_engine = pytest.importorskip("distributed", reason="distributed is not installed")
@@ -45,7 +45,7 @@ def codes():
 
 @pytest.fixture(scope="module")
 def table(codes):
-    return pd.DataFrame(as_texts(codes), columns=NAMES)
+    return pd.DataFrame(as_strings(codes), columns=NAMES)
 
 
 def test_counts_of_fifty_partitionings(client, codes):

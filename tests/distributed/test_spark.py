@@ -13,7 +13,7 @@ import numpy as np
 import pytest
 
 import flyingsquid as fs
-from tests.support.frames_of_votes import NAMES, as_texts, sample_codes
+from tests.support.frames_of_votes import NAMES, as_strings, sample_codes
 
 pytest.importorskip("pyspark", reason="pyspark is not installed")
 pa = pytest.importorskip("pyarrow", reason="pyarrow is not installed")
@@ -122,7 +122,7 @@ def test_a_lost_worker_changes_no_count(spark, codes, tmp_path):
 
 def test_fit_and_labels_written_where_the_data_is(spark, codes, tmp_path):
     """Texts, identifiers kept, columns in another order, empty parts; read back from parquet."""
-    table = table_of(as_texts(codes), id=[f"item {i:04}" for i in range(len(codes))])
+    table = table_of(as_strings(codes), id=[f"item {i:04}" for i in range(len(codes))])
     votes = table.select(NAMES)
     frame = spark.createDataFrame(table.select(["price", "id", *NAMES[:4]])).repartition(5, "greeting")
     there = distributed.votes(frame, keep=["id"])

@@ -251,3 +251,22 @@ def test_a_pair_that_fits_has_the_mean_loss_of_a_normal_residual():
         return stats.norm.pdf(z) * z**2 / (module._SCALE**2 + z**2)
 
     assert pytest.approx(integrate.quad(loss, -12, 12)[0], abs=5e-4) == module._MEAN_LOSS
+
+
+def test_a_group_of_dependent_sources_counts_as_one_outlier_less_than_its_sources():
+    """Sources 0, 1 and 2 are a group, and so are 4 and 5; pairs are in both orders."""
+    dependent = {frozenset(pair) for pair in ((0, 1), (1, 2), (4, 5))}
+    pairs = np.nonzero(~np.eye(7, dtype=bool))
+    z = np.random.default_rng(0).normal(0, 3, (7, 7))
+    z = ((z + z.T) / 2)[pairs]
+    is_dependent = np.array([frozenset(pair) in dependent for pair in zip(*pairs, strict=True)])
+    expected = 2 * (2 + 1)
+    expected += module._MEAN_LOSS * (2 * 3 - 2 * (2 + 1))
+    for residual, is_outlier in zip(z, is_dependent, strict=True):
+        if not is_outlier:
+            expected += residual**2 / (3.0**2 + residual**2)
+    assert module._loss(z, is_dependent, pairs, 7) == pytest.approx(expected)
+    # A third pair in the first group follows from the other two, and is as noisy as a pair that fits.
+    is_dependent |= np.array([set(pair) == {0, 2} for pair in zip(*pairs, strict=True)])
+    fits = np.zeros(len(z))
+    assert module._loss(fits, is_dependent, pairs, 7) == pytest.approx(2 * (2 + 1) + 2 * module._MEAN_LOSS)

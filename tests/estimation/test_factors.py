@@ -142,6 +142,15 @@ def test_votes_that_do_not_determine_factors():
     assert fit_factors(fs.Moments.of(short)) is None
 
 
+@pytest.mark.parametrize(("n_apart", "is_enough"), [(2, True), (4, False)])
+def test_four_fifths_of_the_pairs_must_be_comparable(n_apart, is_enough):
+    votes, _, _ = two_explanations(1_000, np.random.default_rng(0), m=6)
+    codes = np.asarray(votes.codes).copy()
+    codes[:500, :n_apart] = codes[500:, 5] = -1  # the pairs of these with the last source share no item
+    found = fit_factors(fs.Moments.of(fs.Votes.from_classes(codes, classes=(0, 1))), 1)
+    assert (found is not None) == is_enough
+
+
 # ---------------------------------------------------------------------- definitions
 
 
@@ -222,3 +231,22 @@ def test_scores_are_the_regression_of_factors_on_votes():
     np.fill_diagonal(correlation, 1)
     expected = np.linalg.solve(correlation, loadings) / np.where(scales > 0, scales, np.inf)[:, None]
     np.testing.assert_allclose(Factors(loadings, np.zeros(7), scales).coefficients, expected, atol=1e-12)
+
+
+def test_scores_of_items_leave_out_missing_votes():
+    rng = np.random.default_rng(0)
+    factors = Factors(random_loadings(5, 2, rng), rng.uniform(-0.5, 0.5, 5), rng.uniform(0.5, 1, 5))
+    codes = rng.integers(-1, 2, (20, 5))
+    expected = np.zeros((20, 2))
+    for n, i in np.argwhere(codes >= 0):
+        expected[n] += (2 * codes[n, i] - 1 - factors.means[i]) * factors.coefficients[i]
+    np.testing.assert_allclose(factors.scores(codes), expected, atol=1e-12)
+
+
+def test_undecided_labels_give_the_direction_no_prior():
+    rng = np.random.default_rng(0)
+    scores, gold = rng.normal(size=(30, 2)), rng.integers(0, 2, 30)
+    found = direction_by_gold(scores, np.full(30, 0.5), scores, gold)
+    mirrored = direction_by_gold(scores, np.full(30, 0.5), -scores, gold)
+    assert np.isfinite(found.coefficients).all()
+    np.testing.assert_allclose(found.coefficients, -mirrored.coefficients, atol=1e-8)

@@ -2,10 +2,18 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+from itertools import combinations
+
 import numpy as np
 import pytest
 
-from flyingsquid.estimation.balance import estimate_balance, rank_one_influence, skewness_influence
+from flyingsquid.estimation.balance import (
+    BalanceEstimate,
+    estimate_balance,
+    rank_one_influence,
+    skewness_influence,
+)
 from flyingsquid.estimation.binary import Evidence, fit_binary
 from flyingsquid.estimation.standard_errors import accuracy_errors, strength_errors
 from flyingsquid.estimation.sources import Separation
@@ -96,3 +104,31 @@ def test_standard_errors_of_accuracies_are_the_spread_of_their_influence(separat
         )
         expected = np.abs(np.subtract(*influence[pair])) / 2  # the standard deviation of two values
         np.testing.assert_allclose(errors * np.sqrt(N_ITEMS), expected, atol=1e-4 * np.abs(influence).max())
+
+
+@pytest.mark.parametrize("separation", SEPARATIONS.values(), ids=SEPARATIONS)
+def test_class_balance_is_the_mean_of_weighted_triples_from_different_groups(separation):
+    """Sources weigh by b over the variance that the truth leaves, of which at least a twentieth counts."""
+    conditional = fit(P, separation)[1].conditional
+    variance = conditional.centered.variance
+    strength = conditional.strength * [1.3, 1.0, 0.8, 1.0, 1.0]
+    strength[2] = np.sqrt(0.99 * variance[2])
+    conditional = replace(conditional, strength=strength)
+    score = strength / np.maximum(variance - strength**2, 0.05 * variance)
+    rows = SIGNED - conditional.centered.mean
+    triples = scale = 0.0
+    for i, j, k in combinations(range(5), 3):
+        if len({conditional.groups[source] for source in (i, j, k)}) == 3:
+            triples += P @ (rows[:, i] * rows[:, j] * rows[:, k]) * score[i] * score[j] * score[k]
+            scale += np.prod(strength[[i, j, k]] * score[[i, j, k]])
+    skewness = triples / scale
+    estimate = estimate_balance(Votes.from_classes(ROWS, classes=(0, 1)), P * N_ITEMS, conditional)
+    assert estimate.expected == pytest.approx(-skewness / np.sqrt(4 + skewness**2))
+
+
+def test_sources_without_strength_do_not_determine_the_class_balance():
+    conditional = fit(P, SEPARATIONS["independent"])[1].conditional
+    conditional = replace(conditional, strength=np.zeros(5))
+    votes = Votes.from_classes(ROWS, classes=(0, 1))
+    assert estimate_balance(votes, None, conditional) == BalanceEstimate(0.0, np.inf)
+    np.testing.assert_array_equal(skewness_influence(SIGNED, conditional, 0.5), np.zeros(len(SIGNED)))

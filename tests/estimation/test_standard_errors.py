@@ -53,12 +53,20 @@ def slopes(estimate):
     return found
 
 
-def by_first_order(derivative, n):
-    """Mⱼₖ varies as aⱼUₖ + aₖUⱼ + UⱼUₖ; the accuracy is (1 + aᵢ/cᵢ)/2, and cᵢ varies, too."""
+def by_first_order(derivative, n, shared=None):
+    """Mⱼₖ varies as aⱼUₖ + aₖUⱼ + UⱼUₖ; the accuracy is (1 + aᵢ/cᵢ)/2, and cᵢ varies, too.
+
+    ``shared`` are the covariances of Uⱼ and Uₖ.
+    """
     spread, errors = COVERAGE - A**2, []
     for i in range(4):
         factors = derivative[i] @ A  # of Uⱼ
         linear = sum(factors[j] ** 2 * spread[j] for j in range(4) if j != i)
+        if shared is not None:
+            linear += sum(
+                2 * factors[j] * factors[k] * shared[j, k]
+                for j, k in itertools.combinations([x for x in range(4) if x != i], 2)
+            )
         products = sum(
             derivative[i, j, k] ** 2 * spread[j] * spread[k] for j, k in itertools.combinations(range(4), 2)
         )
@@ -77,6 +85,21 @@ def test_errors_of_the_mean_over_triplets_follow_from_derivatives():
         np.isnan(triplet_mean_errors(signed_with(500), exact_pairs(), np.array([3, 0, 3, 3]), A)),
         [False, True, False, False],
     )
+
+
+def test_errors_of_dependent_sources_add_up():
+    """Sources 1 and 2 depend on each other, so no triplet has both, but the mean over triplets has."""
+    apart = np.ones((4, 4), dtype=bool)
+    apart[1, 2] = apart[2, 1] = False
+    shared = np.where(apart, 0.0, 0.15)
+
+    def separated(pairs):
+        return replace(pairs, comparable=pairs.comparable & apart, denominator=pairs.denominator & apart)
+
+    mean = all_triplets_mean(separated(exact_pairs()))
+    expected = by_first_order(slopes(lambda pairs: all_triplets_mean(separated(pairs)).values), 500, shared)
+    found = triplet_mean_errors(signed_with(500), separated(exact_pairs()), mean.used, A, shared)
+    np.testing.assert_allclose(found, expected, rtol=1e-4)
 
 
 def test_errors_of_one_triplet_follow_from_derivatives():

@@ -14,9 +14,10 @@ import pytest
 from sklearn.base import clone
 
 import flyingsquid as fs
+from flyingsquid.estimation import structure
 from flyingsquid.estimation.independence import Residuals
 from flyingsquid.estimation.sources import CenteredMoments
-from flyingsquid.estimation.structure import LARGEST_GROUP, LEAST_GROUPS, select_edges
+from flyingsquid.estimation.structure import LARGEST_GROUP, LEAST_GROUPS, _Reading, select_edges
 from flyingsquid.exceptions import GraphError, NotIdentifiableError, OptionError, SourceWarning
 from flyingsquid.solvers.structure import LearnedGraph
 
@@ -525,3 +526,27 @@ def test_many_sources_start_from_medians_over_pairs():
     for i in (0, 2):
         votes[:, i + 1] = np.where(rng.random(4_000) < 0.6, votes[:, i], votes[:, i + 1])
     assert set(fs.learn_structure(votes).source_edges) == {(0, 1), (2, 3)}
+
+
+def test_medians_of_pairs_give_the_strength_of_many_equal_sources(monkeypatch):
+    votes, _ = draw(2_000, np.random.default_rng(0))
+    reading = _Reading.of(fs.Moments.of(votes))
+    m = len(reading.signs)
+    strength = np.where(np.arange(m) < m - 2, 0.5, 0.3)  # the median over others is 0.5
+    equal = replace(reading, centered=replace(reading.centered, covariance=np.outer(strength, strength)))
+    none = replace(reading, centered=replace(reading.centered, covariance=np.zeros((m, m))))
+    monkeypatch.setattr(structure, "_MOST_FOR_TRIPLETS", 0)
+    np.testing.assert_allclose(structure._medians(equal, np.zeros((m, m))), strength)
+    assert np.isnan(structure._medians(none, np.zeros((m, m)))).all()
+
+
+@pytest.mark.parametrize("sign", [-1, 1])
+def test_correlations_given_the_truth_are_at_most_one(sign):
+    votes, _ = draw(2_000, np.random.default_rng(0))
+    centered = CenteredMoments.of(fs.Moments.of(votes))
+    centered = replace(centered, covariance=sign * np.abs(centered.covariance))
+    fit = Residuals.at(centered, ~np.eye(12, dtype=bool), np.zeros(12))
+    smallest = np.abs(fit.values[fit.used]).min()
+    found = replace(fit, noise=np.full_like(fit.noise, (smallest / 0.4) ** 2)).correlations
+    np.testing.assert_allclose(found, np.clip(fit.values / smallest * 0.4, -1, 1))
+    assert sign * found.sum() > 12

@@ -292,3 +292,31 @@ def test_tables_that_are_exact_enough_are_returned_early():
     assert len(asked) == 2  # once each
     np.testing.assert_array_equal(early, asked[1].flat())
     assert 0 < np.abs(early - exact).max() < 0.2
+
+
+@pytest.mark.parametrize("n_classes", [2, 3])
+def test_passes_on_pairs_start_from_how_often_others_agree(n_classes, monkeypatch):
+    """Each vote of a source is right as often as the other sources agree with it, averaged over classes."""
+    votes = sample(5, n_classes=n_classes, one_sided=True)
+    moments = Moments.of(Votes.from_classes(votes, classes=range(n_classes)))
+    weights = vote_weights(moments, None)
+    shared = np.zeros((4, 4))
+    shared[0, 1] = shared[1, 0] = 0.5
+    monkeypatch.setattr(PairEM, "passes", lambda em: lambda tables: tables)
+    start = PairEM(moments, weights, shared, None).start()
+    counted = (1 - shared) * weights.discounts * np.outer(~weights.one_sided, ~weights.one_sided)
+    for i in range(4):
+        agree, met = np.zeros((2, n_classes))
+        for row in votes:
+            for j in range(4):
+                if j != i and row[i] >= 0 and row[j] >= 0:
+                    met[row[i]] += counted[i, j]
+                    agree[row[i]] += counted[i, j] * (row[i] == row[j])
+        share = [agree[k] / met[k] if met[k] else 0.5 for k in range(n_classes)]
+        right = min(max(np.mean(share), 1 / n_classes + 0.02), 0.95)
+        wrong = (1 - right) / (n_classes - 1)
+        expected = np.where(np.eye(n_classes) > 0, right, wrong)
+        np.testing.assert_allclose(start.tables[i], expected, rtol=1e-12)
+    several = votes[:, ~weights.one_sided]
+    n_votes = np.array([(several == k).sum() + 1 for k in range(n_classes)])
+    np.testing.assert_allclose(start.balance, n_votes / n_votes.sum())

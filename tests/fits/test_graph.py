@@ -152,3 +152,14 @@ def test_a_fit_with_a_graph_needs_counts_with_a_graph():
     plain = fs.LabelModel().fit(np.random.default_rng(0).integers(-1, 2, (200, 5)))
     with pytest.raises(ModelFileError, match="graph"):
         type(model.fit_).from_state(model._to_state(), plain.moments_)
+
+
+@pytest.mark.filterwarnings("ignore::flyingsquid.exceptions.SourceWarning")
+def test_contributions_of_other_tasks_are_beyond_the_class_balance():
+    sample = fs.datasets.simulate_graph(2_000, UNEVEN, 0.75, random_state=0)
+    model = fs.LabelModel(UNEVEN, class_balance=[0.1, 0.2, 0.2, 0.5]).fit(sample.votes)
+    for row in np.asarray(sample.votes.codes)[:20]:
+        for task, p in enumerate(model.predict_proba(row[None])[0]):
+            why = model.explain(row, task=task)
+            total = why.prior_log_odds + fsum(c.adds for c in why.contributions)
+            assert total == pytest.approx(abs(np.log(p[1] / p[0])))

@@ -18,5 +18,5 @@ def test_only_the_evidence_of_other_tasks_is_tempered():
 
 
 def test_own_votes_decide_if_both_sides_are_certain_of_opposite_classes():
-    found = with_own_evidence(np.array([[1.0, 0.0]]), np.array([[-1e6, 0.0]]), 0.5)
+    found = with_own_evidence(np.array([[1.0, 0.0]]), np.array([[-1e6, -7.0]]), 0.5)
     np.testing.assert_array_equal(found, [[0.0, 1.0]])

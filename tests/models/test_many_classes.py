@@ -325,3 +325,16 @@ def test_tampered_sparse_counts_are_refused(tmp_path, part):
         )
         with pytest.raises(ModelFileError):
             fs.load(tmp_path / "c.fsq")
+
+
+@pytest.mark.filterwarnings("ignore::flyingsquid.exceptions.SourceWarning")
+@pytest.mark.parametrize("method", ["agreement", "em"])
+def test_accuracy_of_a_source_without_votes_is_one_half_and_one_vote_is_a_vote(method):
+    rng = np.random.default_rng(0)
+    codes, _ = crowd(rng, 6, 3, right=0.8, coverage=0.9).sample(200, rng)
+    codes[0] = 0
+    codes[:, 4:] = -1
+    codes[0, 5] = codes[0, 0]
+    accuracies = fs.LabelModel(method=method, n_classes=3).fit(codes).accuracies_
+    assert accuracies[4] == 0.5
+    assert accuracies[5] > 0.6

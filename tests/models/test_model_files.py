@@ -14,7 +14,7 @@ import flyingsquid as fs
 from flyingsquid.exceptions import ModelFileError, NotFittedError, SourceWarning
 from flyingsquid.files.state import State, read_state, write_state
 from tests.support.model_files import with_odd_array
-from tests.support.strategies import examples, fittable_votes
+from tests.support.strategies import examples, fittable_votes, graph_of, votes_of_four
 
 VOTES = fs.Votes.from_classes(fittable_votes(0), names=list("abcde"))
 OPTIONS = [
@@ -174,22 +174,43 @@ def test_wrong_metadata_is_refused(saved, tmp_path, meta):
         fs.load(tmp_path / "odd.fsq")
 
 
-@pytest.mark.parametrize(
-    ("name", "value"),
-    [
-        ("fit.class_balance", [0.0, 1.0]),
-        ("fit.class_balance", [-1.0, 2.0]),
-        ("fit.confusion", -5.0),
-        ("fit.accuracies", 7.0),
-        ("fit.errors", -1.0),
-    ],
-)
-def test_values_that_are_not_probabilities_are_refused(saved, tmp_path, name, value):
-    state = read_state(saved)
-    wrong = np.broadcast_to(value, state.arrays[name].shape).astype(np.float64)
-    write_state(tmp_path / "odd.fsq", State(state.kind, state.meta, {**state.arrays, name: wrong}))
-    with pytest.raises(ModelFileError, match=name.removeprefix("fit.").split("_")[-1]):
-        fs.load(tmp_path / "odd.fsq")
+# Not probabilities: numbers without an upper bound, or without any.
+UNBOUNDED = {"fit.errors", "fit.reach", "fit.feature_scales", "gold.weights"}
+ANY_NUMBER = {"fit.feature_intercepts", "fit.feature_means", "fit.feature_offsets"}
+TRIPLE = votes_of_four(0, 300, 3)
+RIGHT = np.where(np.arange(400) < 60, (VOTES.codes == 1).sum(axis=1) > 2, -1)
+FITS = {
+    "weighted": (VOTES, {"class_balance": [0.4, 0.6]}, {}),
+    "weighted, three classes": (TRIPLE, {}, {}),
+    "corrected": (VOTES, {}, {"gold": RIGHT}),
+    "features": (VOTES, {}, {"features": np.random.default_rng(0).normal(size=(400, 3))}),
+    "independent": (VOTES, {"method": "triplet"}, {}),
+    "independent, three classes": (TRIPLE, {"method": "em"}, {}),
+    "graph": (
+        np.asarray(VOTES.codes)[:, [0, 1, 2, 3, 4, 0]],
+        {"graph": graph_of((0, 0, 0, 1, 1, 1), [(0, 1)], [(0, 1)]), "method": "covariance"},
+        {},
+    ),
+}
+
+
+@pytest.mark.parametrize(("votes", "options", "more"), FITS.values(), ids=FITS)
+def test_numbers_outside_of_their_range_are_refused(votes, options, more, tmp_path):
+    fs.LabelModel(**options).fit(votes, **more).save(tmp_path / "m.fsq")
+    state = read_state(tmp_path / "m.fsq")
+    for name, array in state.arrays.items():
+        if array.dtype.kind != "f" or not array.size or name in ANY_NUMBER:
+            continue
+        is_share = np.nanmin(array) >= 0 and np.nanmax(array) <= 1
+        for wrong in (-1e12, -0.01 if is_share else -1e12, 1e12, 1.01 if is_share else 1e12):
+            if wrong > 0 and name in UNBOUNDED:
+                continue
+            changed = array.copy()
+            changed.flat[-1] = wrong
+            odd = tmp_path / f"{name}{wrong}.fsq"
+            write_state(odd, State(state.kind, state.meta, {**state.arrays, name: changed}))
+            with pytest.raises(ModelFileError, match=name.rpartition(".")[2].split("_")[-1]):
+                fs.load(odd)
 
 
 def test_counts_that_count_nothing_real_are_refused(saved, tmp_path):

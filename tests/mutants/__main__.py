@@ -44,18 +44,23 @@ def main() -> int:
 
 
 def _options() -> argparse.Namespace:
-    parser = argparse.ArgumentParser(prog="python -m tests.mutants", description="Would the tests notice?")
-    parser.add_argument("--sample", type=int, default=30, help="how many mutants (default: 30)")
-    parser.add_argument("--seed", type=int, default=0, help="which ones (default: 0)")
+    parser = argparse.ArgumentParser(
+        prog="python -m tests.mutants", description="Measure how many deliberate errors the tests detect."
+    )
+    parser.add_argument("--sample", type=int, default=30, help="number of mutants (default: 30)")
+    parser.add_argument("--seed", type=int, default=0, help="seed of the sample (default: 0)")
     parser.add_argument(
-        "--again", type=Path, help="only those of the sample that are in this file of survivors"
+        "--again", type=Path, help="run only the mutants of the sample that are in this file of survivors"
     )
     build = ROOT / "build" / "mutants"
     parser.add_argument(
-        "--survivors", type=Path, default=build / "survivors.json", help="where they are written"
+        "--survivors", type=Path, default=build / "survivors.json", help="file of survivors to write"
     )
     parser.add_argument(
-        "--record", type=Path, default=build / "record.json", help="which tests run which lines"
+        "--record",
+        type=Path,
+        default=build / "record.json",
+        help="file with the lines that each test executes",
     )
     return parser.parse_args()
 
@@ -76,10 +81,10 @@ def _with_control(verdicts: list[Verdict], record: Record) -> list[Verdict]:
 
 
 def _report(drawn: list[Mutant], survivors: list[Mutant]) -> None:
-    of_file, lived = Counter(m.path for m in drawn), Counter(m.path for m in survivors)
+    of_file, survived = Counter(m.path for m in drawn), Counter(m.path for m in survivors)
     _say(f"\n{'file':32} mutants killed survived")
     for path, count in sorted(of_file.items()):
-        _say(f"{path:32} {count:7} {count - lived[path]:6} {lived[path] or '':8}")
+        _say(f"{path:32} {count:7} {count - survived[path]:6} {survived[path] or '':8}")
     killed = len(drawn) - len(survivors)
     _say(f"\n{killed} of {len(drawn)} killed, {killed / max(1, len(drawn)):.1%}")
 

@@ -26,17 +26,17 @@ _BEFORE = (
 )  # fmt: skip
 # What was imported before pytest began cannot be rewritten, and need not be.
 _HERE = ("-x", "-p", "no:cov", "-W", "ignore::pytest.PytestAssertRewriteWarning")
-_NOT_USED = 99  # the answer of a child whose tests went by the module as it is
-# So much more CPU time than its record, and a test is taken to have no end. Unlike wall-clock time, this does
-# not depend on the load.
+_NOT_USED = 99  # exit code of a child whose tests did not import the mutant
+# A test that takes this much more CPU time than recorded counts as endless. Unlike wall-clock time, CPU time
+# does not depend on the load.
 _TIMES_SLOWER, _SECONDS_MORE = 10.0, 15.0
 _SECONDS_OF_IMPORTS = 60.0
 _SECONDS_WITHOUT_NEWS = 1_800.0  # of wall-clock time, for a test that waits and uses no CPU time
 Verdict = tuple[Literal["killed", "timeout", "survived", "not reached"], str]
 
 
-class _Wrong(MetaPathFinder, Loader):
-    """Imports one module with the change in it; no file is written."""
+class _MutantImporter(MetaPathFinder, Loader):
+    """Import one module with the change in it; no file is written."""
 
     def __init__(self, mutant: Mutant):
         self.mutant, self.is_used = mutant, False
@@ -53,13 +53,13 @@ class _Wrong(MetaPathFinder, Loader):
         exec(self.code, vars(module))
 
 
-class _Teller:
-    """For pytest: brings the mutant in, and says through a pipe which test begins and which fails.
+class _Reporter:
+    """Plugin of pytest that installs the mutant and reports through a pipe which test begins and which fails.
 
     The signal of the timer ends the process when a test has used too much CPU time.
     """
 
-    def __init__(self, pipe: int, finder: _Wrong | None, seconds: dict[str, float]):
+    def __init__(self, pipe: int, finder: _MutantImporter | None, seconds: dict[str, float]):
         self.pipe, self.finder, self.seconds = pipe, finder, seconds
 
     def pytest_configure(self) -> None:
@@ -78,7 +78,7 @@ class _Teller:
 
 
 def prepare() -> None:
-    """Before the first mutant: import what all of them need, with one thread, because threads do not fork."""
+    """Import what all mutants need, with one thread, because threads are lost in a fork."""
     os.environ |= {"OPENBLAS_NUM_THREADS": "1", "OMP_NUM_THREADS": "1"}
     sys.path.insert(0, str(ROOT / "src"))
     for name in _BEFORE:
@@ -86,7 +86,7 @@ def prepare() -> None:
 
 
 def judge(mutant: Mutant | None, tests: Sequence[str], seconds: dict[str, float]) -> Verdict:
-    """Return the fate of a mutant and the test that decided it; without a mutant, that of the tests."""
+    """Return whether tests detect a mutant, and the deciding test; without one, whether the tests fail."""
     if not tests:
         return "not reached", ""
     reading, writing = os.pipe()
@@ -102,21 +102,21 @@ def judge(mutant: Mutant | None, tests: Sequence[str], seconds: dict[str, float]
 
 
 def _run(mutant: Mutant | None, tests: Sequence[str], seconds: dict[str, float], pipe: int) -> int:
-    """In the child: pytest, in order, until the first failure."""
+    """Run pytest in the child, in order, until the first failure."""
     os.setsid()
     silence = os.open(os.devnull, os.O_RDWR)
     for stream in (0, 1, 2):
         os.dup2(silence, stream)
     try:
-        finder = None if mutant is None else _Wrong(mutant)
-        code = int(pytest.main([*OPTIONS, *_HERE, *tests], plugins=[_Teller(pipe, finder, seconds)]))
+        finder = None if mutant is None else _MutantImporter(mutant)
+        code = int(pytest.main([*OPTIONS, *_HERE, *tests], plugins=[_Reporter(pipe, finder, seconds)]))
         return code if finder is None or finder.is_used else _NOT_USED
     except BaseException:
         return 1
 
 
 def _follow(child: int, pipe: int, first: str) -> Verdict:
-    """In the parent: wait for the end, or for a test that has none."""
+    """Wait in the parent for the end, or for a test that does not end."""
     test, failed, said = first, "", b""
     while True:
         ready, _, _ = select.select([pipe], [], [], _SECONDS_WITHOUT_NEWS)

@@ -14,7 +14,7 @@ from pathlib import Path
 
 from tests.mutants.sites import PACKAGES, ROOT, Mutant
 
-# The laws of the changed packages, and of the models made of them.
+# Tests of the changed packages, and of the models that use them.
 TESTS = (
     *(f"src/flyingsquid/{package}" for package in (*PACKAGES, "models")),
     *(
@@ -45,7 +45,7 @@ class Record:
     seen: dict[str, str] = field(default_factory=dict)  # a file, and what was in it
 
     def tests(self, mutant: Mutant) -> tuple[list[str], list[str]]:
-        """Tests that execute the place, the quickest first; of a constant, all other tests besides."""
+        """Return the tests that execute the place, the quickest first, and for a constant all other tests."""
         reach = set(mutant.reach)
         near = {test for test, lines in self.lines.items() if reach.intersection(lines.get(mutant.path, ()))}
         others = self.seconds.keys() - near if mutant.is_outside_functions else set()
@@ -53,7 +53,7 @@ class Record:
 
     @classmethod
     def read(cls, file: Path) -> Record:
-        """The record as it is now: what has changed since is run again."""
+        """Read the record, and run tests in changed files again."""
         record = cls(**json.loads(file.read_text("utf-8"))) if file.exists() else cls()
         now = {str(f.relative_to(ROOT)): _digest(f) for f in _files()}
         mutated = {name for name in now if any((ROOT / name).is_relative_to(source) for source in SOURCES)}

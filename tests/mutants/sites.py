@@ -1,4 +1,4 @@
-"""Places that can be made wrong, and how."""
+"""Places that can be changed, and how."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ class Mutant:
     text: str  # the line as it is
     before: str
     after: str
-    reach: Lines  # a test must execute one of these lines, to notice
+    reach: Lines  # a test must execute one of these lines to detect the change
     is_outside_functions: bool  # then other files may read it, too
 
     @property
@@ -81,7 +81,7 @@ def _words(node: ast.AST) -> str:
 
 
 def sites(tree: ast.Module) -> Iterator[tuple[ast.AST, str, Lines]]:
-    """Nodes that can be made wrong, how, and the lines of which a test must execute one."""
+    """Yield nodes that can be changed, the kind of change, and the lines of which a test must execute one."""
     inside = [line for node in ast.walk(tree) if isinstance(node, ast.FunctionDef) for line in _body(node)]
     # What stands outside functions is executed by an import, not by a test: all tests of the file are meant.
     return _sites_below(tree, tuple(sorted(set(inside))), in_function=False)
@@ -153,7 +153,7 @@ def _is_none(node: ast.AST) -> bool:
 
 
 def change(node: ast.AST, kind: str) -> None:
-    """Make a node wrong, in place."""
+    """Change a node, in place."""
     match kind, node:
         case "operator", ast.BinOp() | ast.BoolOp():
             node.op = OPPOSITE[type(node.op)]()

@@ -11,6 +11,7 @@ import pytest
 from click.testing import CliRunner
 
 import flyingsquid as fs
+from flyingsquid._limits import use_limits
 from flyingsquid.exceptions import (
     GraphError,
     ModelFileError,
@@ -335,3 +336,32 @@ def test_a_learned_graph_that_cannot_be_counted_is_left_out(monkeypatch, chunked
     with pytest.warns(SourceWarning, match="learned dependencies are left out: the unit is too large"):
         model = fs.LabelModel("learn").fit(given)
     assert model.moments_.graph is None
+
+
+def test_gold_labels_of_a_task_are_counted_for_its_sources_and_its_neighbors():
+    graph = fs.DependencyGraph.chain(3, 2)
+    sample = fs.datasets.simulate_graph(60, graph, 0.8, coverage=0.7, random_state=0)
+    gold = np.where(np.arange(60)[:, None] % 3 == 0, sample.y, -1)
+    data = FitData(moments=fs.Moments.of(sample.votes, graph), votes=sample.votes, gold=gold)
+    codes = np.asarray(sample.votes.codes)
+    around = [0, 1, 2, 3], [0, 1, 2, 3, 4, 5], [2, 3, 4, 5]
+    for task, sources in enumerate(around):
+        found = data.gold_by_task[task]
+        for at, source in enumerate(sources):
+            for label in range(2):
+                for vote in (0, 1, -1):
+                    n = ((gold[:, task] == label) & (codes[:, source] == vote)).sum()
+                    assert found.tables[at, label, vote] == n
+
+
+@pytest.mark.filterwarnings("ignore::flyingsquid.exceptions.SourceWarning")
+def test_a_graph_learned_from_chunks_is_counted_in_another_pass():
+    rng = np.random.default_rng(0)
+    y = rng.integers(0, 2, 2_000)
+    votes = np.where(rng.random((2_000, 6)) < 0.75, y[:, None], 1 - y[:, None]).astype(np.int8)
+    votes[:, 1] = np.where(rng.random(2_000) < 0.6, votes[:, 0], votes[:, 1])
+    chunks = fs.VoteChunks([votes[:900], votes[900:]])
+    with use_limits(distinct_rows=5):
+        model = fs.LabelModel("learn", method="covariance", class_balance=[0.5, 0.5]).fit(chunks)
+    assert model.graph_.source_edges == ((0, 1),)
+    assert model.moments_ == fs.Moments.of(votes, model.graph_)

@@ -181,15 +181,15 @@ def test_invalid_actions_change_nothing(workspace, action, field):
 def test_gold_labels_enter_the_fit_and_the_comparison(tmp_path):
     with open_workspace(tmp_path) as workspace:
         assert workspace.state()["comparison"] is None
-        for i in range(40):
+        for i in range(15):
             workspace.act({"type": "set_gold", "items": [i], "label": int(i % 5 < 2)})
         state = workspace.state()
-        assert state["gold"] == {"count": 40, "by_class": [24, 16]}
-        assert state["comparison"]["gold"] == workspace.view.fit.model.n_gold_ == 40
+        assert state["gold"] == {"count": 15, "by_class": [9, 6]}
+        assert state["comparison"]["gold"] == workspace.view.fit.model.n_gold_ == 15
         low, high = state["comparison"]["majority"]["interval"]
         assert low <= state["comparison"]["majority"]["accuracy"] <= high
-        assert not {each["index"] for each in workspace.next_items(10)["items"]} & set(range(40))
-        workspace.act({"type": "set_gold", "items": list(range(40)), "label": None})
+        assert not {each["index"] for each in workspace.next_items(10)["items"]} & set(range(15))
+        workspace.act({"type": "set_gold", "items": list(range(15)), "label": None})
         assert workspace.state()["gold"]["count"] == 0
 
 

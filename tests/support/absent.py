@@ -1,4 +1,4 @@
-"""Programs that run as if packages were not installed."""
+"""Run code as if packages were not installed."""
 
 from __future__ import annotations
 
@@ -15,5 +15,5 @@ sys.meta_path.insert(0, Absent())
 
 
 def without(packages: Iterable[str], code: str) -> str:
-    """The program ``code``, in which the packages cannot be imported."""
+    """Return ``code`` with a prefix that makes the packages impossible to import."""
     return _CODE.format(packages=list(packages)) + code

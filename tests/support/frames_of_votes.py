@@ -11,7 +11,7 @@ NAMES = ("links", "short", "caps", "greeting", "price")
 
 
 def sample_codes(n_items: int, n_classes: int = 2, seed: int = 0) -> NDArray[Any]:
-    """Codes of shape (n, 5), some missing."""
+    """Draw codes of shape (n, 5), of which a fifth is missing."""
     rng = np.random.default_rng(seed)
     truth = rng.integers(0, n_classes, (n_items, 1))
     wrong = (truth + rng.integers(1, n_classes, (n_items, 5))) % n_classes
@@ -19,6 +19,6 @@ def sample_codes(n_items: int, n_classes: int = 2, seed: int = 0) -> NDArray[Any
     return np.where(rng.random((n_items, 5)) < 0.8, votes, -1).astype(np.int8)
 
 
-def as_texts(codes: NDArray[Any], labels: tuple[str, ...] = ("ham", "spam")) -> NDArray[Any]:
-    """The same votes as texts, None for no vote."""
+def as_strings(codes: NDArray[Any], labels: tuple[str, ...] = ("ham", "spam")) -> NDArray[Any]:
+    """Return the votes as strings, None for no vote."""
     return np.where(codes < 0, np.array(None, object), np.array(labels, object)[codes])

@@ -1,6 +1,6 @@
-"""A server that judges items, badly in known ways, and a client for it.
+"""A server of judges that fail in known ways, and a client for it.
 
-Run as a script it is a program that asks the server about all items, to be killed in the middle.
+As a script, it asks the server about all items; tests kill it before it ends.
 """
 
 from __future__ import annotations

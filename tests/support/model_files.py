@@ -1,4 +1,4 @@
-"""States to write, and ways to compare what is read."""
+"""States to write, and comparisons of states that were read."""
 
 from __future__ import annotations
 

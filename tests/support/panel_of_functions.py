@@ -17,7 +17,7 @@ def truth(item: int) -> str:
 
 
 def answer(name: str, accuracy: float, item: int) -> str:
-    """The answer of one judge; now and then a refusal."""
+    """Return the answer of one judge, in 3% of the cases a refusal."""
     noise = random.Random(f"{name} {item}")
     if noise.random() < 0.03:
         return "I'm sorry, but I can't help with that."
@@ -26,7 +26,10 @@ def answer(name: str, accuracy: float, item: int) -> str:
 
 
 def make_panel(called=lambda name, item: None, *, failing=(), flaky=0.0, **options) -> list[Judge]:
-    """Judges that report each call; ``failing`` ones always fail, all fail with probability ``flaky``."""
+    """Return judges that report each call to ``called``.
+
+    Those in ``failing`` always fail, and all others with probability ``flaky``.
+    """
     luck = random.Random(0)
 
     def make(name: str, accuracy: float) -> Judge:
@@ -42,7 +45,7 @@ def make_panel(called=lambda name, item: None, *, failing=(), flaky=0.0, **optio
 
 
 def all_votes(n_items: int) -> list[list[str | None]]:
-    """The votes of asking everybody; None for refusals."""
+    """Return the votes of all judges on all items, None for refusals."""
     said = [[answer(f"judge {j}", a, i) for j, a in enumerate(ACCURACIES)] for i in range(n_items)]
     return [[text if text in CLASSES else None for text in row] for row in said]
 

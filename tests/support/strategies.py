@@ -1,4 +1,4 @@
-"""Votes and graphs that several tests make."""
+"""Votes and graphs for several tests."""
 
 from __future__ import annotations
 
@@ -16,14 +16,14 @@ def examples(number: int) -> settings:
 
 
 def vote_matrices(n_sources: int = 4, most_items: int = 40, n_classes: int = 2, least: int = -1):
-    """Matrices of codes with any number of rows up to ``most_items``."""
+    """Return a strategy for matrices of codes with at most ``most_items`` rows."""
     return st.integers(1, most_items).flatmap(
         lambda n: arrays(np.int8, (n, n_sources), elements=st.integers(least, n_classes - 1))
     )
 
 
 def fittable_votes(seed: int, n_items: int = 400, n_sources: int = 5) -> np.ndarray:
-    """Votes of better-than-random sources of unequal skill, some abstaining."""
+    """Draw votes of better-than-random sources with different accuracies and coverages."""
     rng = np.random.default_rng(seed)
     y = rng.integers(0, 2, n_items)
     right = rng.random((n_items, n_sources)) < rng.uniform(0.65, 0.9, n_sources)
@@ -33,17 +33,17 @@ def fittable_votes(seed: int, n_items: int = 400, n_sources: int = 5) -> np.ndar
 
 
 def votes_of(codes: np.ndarray, n_classes: int) -> fs.Votes:
-    """Codes as they are, even if not all classes occur."""
+    """Return votes with these codes and ``n_classes`` classes, even if not all classes occur."""
     return fs.Votes(codes, tuple(range(n_classes)))
 
 
 def draw(accuracies, n=4_000, seed=0, **options):
-    """A sample of sources of the given accuracies."""
+    """Simulate independent sources with the given accuracies."""
     return fs.datasets.simulate(n, accuracies, random_state=seed, **options)
 
 
 def graph_of(source_task, task_edges=(), source_edges=()) -> fs.DependencyGraph:
-    """A graph of as many sources and tasks as ``source_task`` names."""
+    """Return a graph of the sources and tasks in ``source_task``."""
     return fs.DependencyGraph(
         len(source_task),
         max(source_task) + 1,

@@ -1,4 +1,4 @@
-"""Helpers of the tests of files of votes and labels."""
+"""Helpers for tests of vote files and label files."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ HAS_PYARROW = find_spec("pyarrow") is not None
 
 
 def hinted(file) -> set[tuple[str, object]]:
-    """Parameters, with values, that the notes of a file point to."""
+    """Return the parameters, with values, in the hints of the notes of a file."""
     return {(hint.parameter, hint.value) for note in file.notes for hint in note.hints}
 
 
@@ -22,7 +22,7 @@ def codes(path, **options):
 
 
 def assert_refused(path, match: str, *, line: int | None = None, **options) -> VoteFileError:
-    """The error of reading a file: one line that begins with the path and names the position."""
+    """Check that a file is refused with its path and line, and return the error."""
     with pytest.raises(VoteFileError, match=match) as caught:
         open_votes(path, **options).read()
     error = caught.value
