@@ -43,7 +43,7 @@ class PatternRows:
     n_sources: int
     n_classes: int
     n_items: int
-    # Of the second and the first half: one-hot votes of all rows, numbers of votes, sources, and the rows here.
+    # Of the second and the first half: one-hot votes of all rows, numbers of votes, sources, rows that occur.
     _hot: list[Array]
     _voted: list[Array]
     _sources: tuple[slice, slice]
