@@ -219,6 +219,8 @@ def _with_long_tails(z: Array, deviation: Array) -> Array:
 
 def _inverse(values: Array, where: Mask) -> Array:
     """Return 1/values in a mask if possible, 0 elsewhere."""
+    if values.min(initial=1.0) > 0:
+        return np.asarray(where / values)  # half the time
     divisor = np.where(where & (values > 0), values, np.inf)
     return np.divide(1.0, divisor, out=divisor)  # faster than a division with a mask
 

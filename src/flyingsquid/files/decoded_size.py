@@ -105,6 +105,7 @@ def _pages(data: Any, chunk: Any) -> Iterator[tuple[int, int | None]]:
     end = at + chunk.total_compressed_size
     if not 0 < at <= end <= len(data):
         raise VoteFileError("The file is damaged: a column is outside of the file.")
+    encoding: int | None
     while at < end:
         try:
             usual = _DATA_PAGE.match(data, at)

@@ -383,7 +383,8 @@ class SparsePairs:
         other, counts = matrix.indices - vote * m, np.where(row == matrix.indices, 0.0, matrix.data)
         if shared is not None:  # few sources of a crowd depend on another
             is_shared = np.asarray(shared.any(axis=1))
-            at = np.flatnonzero(is_shared[row % m] & is_shared[other])
+            at = np.flatnonzero(np.repeat(np.tile(is_shared, k), np.diff(matrix.indptr)))
+            at = at[is_shared[other[at]]]
             counts[at] *= 1 - shared[row[at] % m, other[at]]
         factors = np.ones(m) if factors is None else factors
         same_class = np.where(row // m == vote, counts, 0.0)

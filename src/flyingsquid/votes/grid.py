@@ -28,8 +28,8 @@ class PatternRows:
     """Votes of some possible rows, with the sums over the votes on a row of :class:`OneHot`.
 
     A row consists of a row of the first half of the sources and a row of the second half. Sums add up from
-    both, so they are computed once per row of a half. They are the same to the last bit for a row alone, among
-    others, and in a :class:`PatternGrid` of all rows.
+    both, so they are computed once per row of a half. They are the same to the last bit for a row alone,
+    among others, and in a :class:`PatternGrid` of all rows.
 
     Attributes
     ----------
@@ -40,11 +40,20 @@ class PatternRows:
         Number of votes on each row.
     """
 
+    n_sources: int
+    n_classes: int
+    n_items: int
+    # Of the second and the first half: one-hot votes of all rows, numbers of votes, sources, rows that occur.
+    _hot: list[Array]
+    _voted: list[Array]
+    _sources: tuple[slice, slice]
+    _at: tuple[Any, Any]
+
     def __init__(self, grid: PatternGrid, numbers: NDArray[np.intp]) -> None:
         self.n_sources, self.n_classes, self.n_items = grid.n_sources, grid.n_classes, len(numbers)
         self._hot, self._sources, self._voted = grid._hot, grid._sources, grid._voted
         second, first = np.divmod(numbers, len(self._hot[1]))
-        self._at: tuple[Any, Any] = (..., second), (..., first)
+        self._at = (..., second), (..., first)
 
     @cached_property
     def n_votes(self) -> Array:
@@ -150,7 +159,7 @@ class PatternGrid(PatternRows):
         halves = self._half_odds(weights, offset)
         if halves is None:
             return np.asarray(counts * expit(-(self @ weights + offset)))
-        # 1 + odds as a product of matrices with two columns, which takes half the time of a product and a sum.
+        # 1 + odds as a product of matrices with two columns, in half the time of a product and a sum.
         second, first = (np.stack([odds, np.ones(len(odds))]) for odds in halves)
         odds = (second.T @ first).ravel()
         return np.divide(counts, odds, out=odds)
