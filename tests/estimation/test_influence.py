@@ -15,8 +15,8 @@ from flyingsquid.estimation.balance import (
     skewness_influence,
 )
 from flyingsquid.estimation.binary import Evidence, fit_binary
-from flyingsquid.estimation.standard_errors import accuracy_errors, strength_errors
 from flyingsquid.estimation.sources import Separation
+from flyingsquid.estimation.standard_errors import accuracy_errors, strength_errors
 from flyingsquid.estimation.triplets import Options
 from flyingsquid.moments import Moments
 from flyingsquid.votes import Votes

@@ -160,7 +160,7 @@ def join_labels(y: Any, votes: Any, read: HasItems, what: str = "y") -> Any:
     return join_by_item(y, ids, read.n_items, what)
 
 
-def is_shuffled(values: Any, votes: Any, read: Votes) -> bool:
+def is_shuffled(values: Any, votes: Any, read: HasItems) -> bool:
     """Return whether a pandas Series or table is numbered from 0 in another order than ``votes``.
 
     ``read`` are the votes after reading. Arrays may have been shuffled together with ``values``; Votes
@@ -339,9 +339,8 @@ def _lengths_of_index(index: Any) -> NDArray[np.intp]:
         if len(back):
             name, (before, after) = names[sequence[back[0]]], number[[back[0], back[0] + 1]]
             raise VotesError(
-                f"The rows of a sequence must be in order; those of {format_value(name)} in the index are not "
-                f"({format_value(after)} comes after {format_value(before)}). Sort the table, or pass "
-                "`lengths`.",
+                f"The rows of a sequence must be in order; in the index, {format_value(after)} comes after "
+                f"{format_value(before)} in {format_value(name)}. Sort the table, or pass `lengths`.",
                 parameter="lengths",
             )
     return np.diff(np.append(starts, len(sequence)))
