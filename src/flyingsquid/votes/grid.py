@@ -45,19 +45,19 @@ class PatternRows:
     n_items: int
     # Of the second and the first half: one-hot votes of all rows, numbers of votes, sources, rows that occur.
     _hot: list[Array]
-    _voted: list[Array]
+    _numbers: list[Array]
     _sources: tuple[slice, slice]
     _at: tuple[Any, Any]
 
     def __init__(self, grid: PatternGrid, numbers: NDArray[np.intp]) -> None:
         self.n_sources, self.n_classes, self.n_items = grid.n_sources, grid.n_classes, len(numbers)
-        self._hot, self._sources, self._voted = grid._hot, grid._sources, grid._voted
+        self._hot, self._sources, self._numbers = grid._hot, grid._sources, grid._numbers
         second, first = np.divmod(numbers, len(self._hot[1]))
         self._at = (..., second), (..., first)
 
     @cached_property
     def n_votes(self) -> Array:
-        second, first = (voted.sum(axis=1)[at] for voted, at in zip(self._voted, self._at, strict=True))
+        second, first = (number[at] for number, at in zip(self._numbers, self._at, strict=True))
         n_votes = np.asarray(second + first).ravel()
         n_votes.flags.writeable = False  # grids are shared
         return n_votes
@@ -142,6 +142,7 @@ class PatternGrid(PatternRows):
             hot.reshape(len(hot), n_classes, size).sum(axis=1)
             for hot, size in zip(self._hot, sizes, strict=True)
         ]
+        self._numbers = [voted.sum(axis=1) for voted in self._voted]
         self._at = (..., slice(None), None), (..., None, slice(None))
 
     def __getitem__(self, rows: Any) -> OneHot:
