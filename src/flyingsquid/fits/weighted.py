@@ -138,6 +138,7 @@ class WeightedFit(Fit):
         return {name: value for name, value in super().__getstate__().items() if name != "pattern_tables"}
 
     def posterior(self, codes: Codes, dtype: np.dtype[Any] = DOUBLE) -> NDArray[Any]:
+        # The table of all rows must not come from a grid: its sums differ in the last bit from those of rows.
         return by_pattern(codes, self._label_rows, len(self.classes), dtype, self.pattern_tables)
 
     def _label_rows(self, codes: Codes) -> Array:

@@ -9,7 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from flyingsquid.votes.codes import FEW_CLASSES, Codes, OneHot
-from flyingsquid.votes.grid import PatternRows, row_chunks
+from flyingsquid.votes.grid import PatternGrid
 from flyingsquid.votes.tallies import class_sums, has_votes
 
 Array = NDArray[np.float64]
@@ -102,13 +102,13 @@ def mixture_posterior(codes: Codes, mixture: Mixture) -> Array:
             labels[~voted] = mixture.without_votes
         return labels
     labels = np.empty((codes.shape[0], mixture.weights.shape[1]))
-    for items, rows in row_chunks(codes, labels.shape[1]):
-        labels[items] = one_hot_posterior(rows, mixture)
+    for items, one_hot in OneHot.chunks(codes, labels.shape[1]):
+        labels[items] = one_hot_posterior(one_hot, mixture)
     return labels
 
 
 def one_hot_posterior(
-    one_hot: OneHot | PatternRows,
+    one_hot: OneHot | PatternGrid,
     mixture: Mixture,
     fallback: Array | None = None,
     by_tables: Array | None = None,
@@ -137,7 +137,7 @@ def one_hot_posterior(
 
 
 def fallback_posterior(
-    one_hot: OneHot | PatternRows, mixture: Mixture, by_votes: Array | None = None
+    one_hot: OneHot | PatternGrid, mixture: Mixture, by_votes: Array | None = None
 ) -> Array:
     """Return the part of the posterior that does not depend on ``tables``, shape (n, K).
 
@@ -156,7 +156,7 @@ def fallback_posterior(
 
 
 def table_posterior(
-    one_hot: OneHot | PatternRows,
+    one_hot: OneHot | PatternGrid,
     term: TableTerm,
     one_sided: NDArray[np.bool_],
     of_one_sided: Array | None = None,
@@ -176,7 +176,7 @@ def table_posterior(
     return to_probabilities(table_scores(one_hot, term, of_one_sided))
 
 
-def table_scores(one_hot: OneHot | PatternRows, term: TableTerm, of_one_sided: Array | None) -> Array:
+def table_scores(one_hot: OneHot | PatternGrid, term: TableTerm, of_one_sided: Array | None) -> Array:
     """Return log P(Y = k, votes) by tables, plus ``of_one_sided`` if it is not None, shape (n, K)."""
     m, n_classes = term.weights.shape
     sums = one_hot @ term.logs.transpose(2, 0, 1).reshape(n_classes * m, n_classes)
