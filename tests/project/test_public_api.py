@@ -243,7 +243,7 @@ READING = [
 ]  # fmt: skip
 OPTIONS = {
     "stream": [
-        "votes", "output", "force", "window", "decay", "classes", "sources", "ignore", "class_balance",
+        "votes", "output", "force", "window", "decay", "classes", "sources", "ignore", "abstain", "class_balance",
         "method", "refresh", "block", "id_field", "new_sources", "new_classes", "on_error", "checkpoint",
         "every", "continued", "position",
     ],

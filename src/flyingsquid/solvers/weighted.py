@@ -124,7 +124,7 @@ def _missing_classes_concern(found: MixtureFit) -> tuple[str, ...]:
     moments, labels = found.moments, found.labels
     if labels is None or moments.n_items < FEW_ITEMS:
         return ()
-    has_votes = np.asarray(moments.vote_counts).any(axis=0)
+    has_votes = np.asarray(moments.vote_counts).sum(axis=0) > 0
     if has_votes.sum() > 1 and not has_votes.all() and 2 * labels.rows.n_voted < labels.rows.n_items:
         names = format_list([label for label, has in zip(moments.classes, has_votes, strict=True) if not has])
         return (

@@ -301,8 +301,8 @@ def _lengths_of_index(index: Any) -> NDArray[np.intp]:
         if len(back):
             name, (before, after) = names[sequence[back[0]]], number[[back[0], back[0] + 1]]
             raise VotesError(
-                f"The rows of a sequence must be in order; those of {format_value(name)} in the index are not "
-                f"({format_value(after)} comes after {format_value(before)}). Sort the table, or pass "
+                f"The rows of a sequence must be in order; those of {format_value(name)} in the index are "
+                f"not ({format_value(after)} comes after {format_value(before)}). Sort the table, or pass "
                 "`lengths`.",
                 parameter="lengths",
             )
