@@ -128,6 +128,7 @@ def test_a_column_of_free_text_is_not_a_source(tmp_path):
     assert [(hint.parameter, hint.value) for hint in caught.value.hints] == [
         ("ignore", ["text"]),
         ("sources", None),
+        ("long", None),
     ]
     assert open_votes(tmp_path / "v.parquet", ignore=["text"]).source_names == ("a",)
 

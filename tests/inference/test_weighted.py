@@ -15,7 +15,6 @@ from flyingsquid.inference.weighted import (
     shares_of,
     to_probabilities,
 )
-from flyingsquid.votes.patterns import all_patterns
 
 
 def by_weights(row, weights, prior):
@@ -92,21 +91,6 @@ def test_posterior_is_the_mixture_of_its_parts(n_classes, one_sided, parts):
     found = mixture_posterior(rows, mixture)
     np.testing.assert_allclose(found, [by_definition(row, mixture) for row in rows], rtol=1e-10)
     np.testing.assert_allclose(found.sum(axis=1), 1)
-
-
-@pytest.mark.parametrize("n_classes", [2, 3])
-@pytest.mark.parametrize("one_sided", [False, True])
-@pytest.mark.parametrize("parts", ["trusted tables", "prior tables anchored majority"])
-def test_posterior_of_an_item_does_not_depend_on_other_items(n_classes, one_sided, parts):
-    """Chunks of different sizes must give the same labels to the last bit."""
-    rng = np.random.default_rng(n_classes)
-    mixture = random_mixture(rng, 6, n_classes, parts, np.arange(6) == (2 if one_sided else 6))
-    every = all_patterns(6, n_classes)
-    found = mixture_posterior(every, mixture)
-    some = rng.permutation(len(every))[:200]
-    np.testing.assert_array_equal(mixture_posterior(every[some], mixture), found[some])
-    one_by_one = [mixture_posterior(every[[row]], mixture)[0] for row in some[:40]]
-    np.testing.assert_array_equal(one_by_one, found[some[:40]])
 
 
 @pytest.mark.parametrize("parts", ["", "tables anchored"])

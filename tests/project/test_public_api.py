@@ -251,9 +251,9 @@ READING = [
 ]  # fmt: skip
 OPTIONS = {
     "stream": [
-        "votes", "output", "force", "window", "decay", "classes", "sources", "ignore", "class_balance",
-        "method", "refresh", "block", "id_field", "new_sources", "new_classes", "on_error", "checkpoint",
-        "every", "continued", "position",
+        "votes", "output", "force", "window", "decay", "classes", "sources", "ignore", "abstain",
+        "class_balance", "method", "refresh", "block", "id_field", "new_sources", "new_classes", "on_error",
+        "checkpoint", "every", "continued", "position",
     ],
     "label": [
         "votes", "output", "output_format", "report_path", "model_path", "with_model", "method", "layout",
