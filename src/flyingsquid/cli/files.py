@@ -81,9 +81,8 @@ def _inspect_model(path: str, console: Console) -> dict[str, Any]:
     shown = "/".join(map(str, classes[:6])) + ("/..." if len(classes) > 6 else "")
     shown = f", classes {shown}" if classes else ""  # a ScoreModel has none
     version = read_version(path)
-    sources = (
-        f", {format_count(len(names), 'source')}" if names else ""
-    )  # a MultiLabelModel has them by label
+    # A MultiLabelModel has no sources of its own, only those of each label.
+    sources = f", {format_count(len(names), 'source')}" if names else ""
     console.echo(f"{path}: {kind}{items}{sources}{shown}")
     console.echo(f"Written by FlyingSquid {version}")
     facts = {
