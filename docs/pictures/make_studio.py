@@ -76,6 +76,7 @@ class Recorder:
             loop=0,
             lossless=True,
             method=6,
+            minimize_size=True,
         )
 
 
