@@ -226,8 +226,9 @@ def _refuse_other_columns(names: Iterable[Any]) -> None:
         if kind is not None:
             shown = format_value(name)
             raise VotesError(
-                f"Not all columns are votes: column {shown} looks like {kind}. Pass fs.distributed.votes(frame, "
-                f"keep=[{shown}]) to keep it next to the labels, or columns=[...] if it is a source.",
+                f"Not all columns are votes: column {shown} looks like {kind}. Pass "
+                f"fs.distributed.votes(frame, keep=[{shown}]) to keep it next to the labels, or "
+                "columns=[...] if it is a source.",
                 parameter="columns",
             )
 

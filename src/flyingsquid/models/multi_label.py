@@ -262,9 +262,8 @@ class MultiLabelModel(Estimator):
         """
         self._require_fitted()
         models, failures = self._fitted
-        columns = (
-            "label", "model", "sources", "votes", "applies", "applies_low", "applies_high", "accuracy", "verdict"
-        )  # fmt: skip
+        applies = ("applies", "applies_low", "applies_high")
+        columns = ("label", "model", "sources", "votes", *applies, "accuracy", "verdict")
         return Table(
             columns,
             tuple(_summary_row(label, model, failures.get(label)) for label, model in models.items()),
