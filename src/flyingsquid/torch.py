@@ -113,6 +113,11 @@ class SoftCrossEntropy(nn.Module):
 
     def _losses(self, logits: Tensor, targets: Tensor) -> Tensor:
         """Return the loss of every item and task, shape ``targets.shape[:-1]``."""
+        if targets.ndim < 2 or targets.shape[-1] < 2:
+            raise IncompatibleError(
+                "`targets` must have the shape (b, ..., K), with the probabilities of all K classes; got "
+                f"{tuple(targets.shape)}."
+            )
         logits = logits if logits.dtype == torch.float64 else logits.float()
         require_logits(logits.shape, targets.shape)
         if logits.shape == targets.shape:
@@ -400,6 +405,11 @@ class LabelModelLoss(nn.Module):
 
     def _read(self, votes: Tensor) -> Tensor:
         """Return votes of shape (b, m); -1 for no vote."""
+        if not isinstance(votes, Tensor):
+            raise VotesError(
+                "`votes` must be a tensor of integers, with -1 for no vote, such as "
+                f"torch.as_tensor(votes.codes); got a value of type {type(votes).__name__}."
+            )
         graph = self.graph
         shapes: list[tuple[int, ...]] = [(graph.n_sources,)]
         if graph.n_tasks > 1 and graph.stacked_shape is not None:

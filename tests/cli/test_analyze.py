@@ -226,8 +226,17 @@ def test_inspect_models_and_counts(folder):
     votes = np.asarray(open_votes("votes.csv").read().votes.codes)
     fs.SequenceLabelModel().fit(votes).save("sequence.fsq")
     assert "SequenceLabelModel" in run("inspect", "sequence.fsq")
-    fs.OnlineLabelModel(classes=[0, 1]).partial_fit(votes).save("online.fsq")
-    assert "OnlineLabelModel" in run("inspect", "online.fsq")
+    online = fs.OnlineLabelModel(window=250, classes=[0, 1])
+    for start in range(0, 300, 20):
+        online.partial_fit(votes[start : start + 20])
+    online.save("online.fsq")
+    said = run("inspect", "online.fsq")  # parameters are older than the window
+    assert "OnlineLabelModel, after 300 items of a stream" in said
+    assert online.status_ in said
+    found = json.loads(run("inspect", "online.fsq", "--json"))
+    assert (found["items"], found["window"], found["status"]) == (300, 250, online.status_)
+    fs.OnlineLabelModel(classes=[0, 1]).partial_fit(votes[:20]).save("young.fsq")
+    assert "20 of 100 items to warm up" in run("inspect", "young.fsq")  # no parameters yet
     fs.MajorityVote().fit(votes).save("majority.fsq")
     assert "MajorityVote" in run("inspect", "majority.fsq")
     chunk = open_votes("judged.csv", gold="truth").read()

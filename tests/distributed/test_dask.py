@@ -215,7 +215,7 @@ def test_bad_votes_are_named(client, table, codes):
     odd = table.fillna("ham")
     odd.iloc[1_003, 2] = "eggs"
     other = table.rename(columns={"caps": "other"})
-    frame = dd.from_pandas(table.assign(id=range(len(table))), npartitions=2)
+    frame = dd.from_pandas(table.assign(serial=range(len(table))), npartitions=2)
     with pytest.raises(fs.exceptions.VotesError, match=r"olumn '\w+'.*columns="):
         fs.Moments.of(frame)
     with pytest.raises(fs.exceptions.VotesError, match=r"partition \d: row 3.*'caps'.*'eggs'"):
@@ -229,8 +229,8 @@ def test_bad_votes_are_named(client, table, codes):
     array[1_005, 1] = -7
     with pytest.raises(fs.exceptions.VotesError, match=r"partition 2: row 5.*-7.*`classes`"):
         fs.Moments.of(da.from_array(array, chunks=(500, 5)))
-    numbered = pd.DataFrame({"id": [f"item {i}" for i in range(40_000)], "a": ["ham", "spam"] * 20_000})
-    with pytest.raises(fs.exceptions.VotesError, match=r"'id' .*32,767"):
+    numbered = pd.DataFrame({"serial": [f"item {i}" for i in range(40_000)], "a": ["ham", "spam"] * 20_000})
+    with pytest.raises(fs.exceptions.VotesError, match=r"'serial' .*32,767"):
         fs.Moments.of(dd.from_pandas(numbered, npartitions=2))
     with pytest.raises(fs.exceptions.VotesError, match="empty"):
         fs.Moments.of(dd.from_pandas(table.iloc[:0], npartitions=1))
@@ -273,7 +273,7 @@ def test_what_a_cluster_cannot_do_is_said(client, codes):
     array = da.from_array(codes, chunks=(1_000, 5))
     model = fs.LabelModel().fit(codes)
     for gold in (np.zeros(len(codes)), {0: 1}):  # by position, and without identifiers
-        with pytest.raises(fs.exceptions.VotesError, match="`gold`"):
+        with pytest.raises(fs.exceptions.VotesError, match=r"`gold`.*identifier"):
             fs.LabelModel().fit(array, gold=gold)
     with pytest.raises(fs.exceptions.OptionError, match="`sample_weight`"):
         fs.Moments.of(array, sample_weight=2)
@@ -321,6 +321,20 @@ def test_a_partition_with_a_repeated_column_is_refused():
     with pytest.raises(VotesError, match="'a' 2 times") as caught:
         fs.LabelModel().fit(votes)
     assert "\n" not in str(caught.value)
+
+
+@pytest.mark.parametrize("name", ["id", "item_id", "Unnamed: 0"])
+def test_a_column_of_identifiers_is_not_a_source(name):
+    """It was read as a source with one class per item."""
+    frame = pd.DataFrame({name: [5, 6, 7, 8], "a": [0, 1, 1, 0], "b": [0, 1, 0, 0], "c": [0, 1, 1, 1]})
+    data = dd.from_pandas(frame, npartitions=2)
+    with pytest.raises(VotesError, match=f"'{name}' looks like item identifiers"):
+        fs.LabelModel().fit(data)
+    assert fs.distributed.votes(data, columns=["a", name]).columns == ("a", name)
+    kept = fs.distributed.votes(data, keep=[name])
+    assert fs.Moments.of(kept) == fs.Moments.of(frame[["a", "b", "c"]])
+    chunks = [dask.delayed(frame[:2]), dask.delayed(frame[2:])]
+    assert fs.Moments.of(chunks) == fs.Moments.of(frame[["a", "b", "c"]])
 
 
 def test_a_column_of_gold_labels_is_not_a_source():

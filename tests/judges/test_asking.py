@@ -335,6 +335,24 @@ def test_answers_of_an_earlier_run_are_used(tmp_path):
     assert run.counts["kept"].sum() == run.asking.n_asked.sum()
 
 
+@pytest.mark.parametrize(("n_cached", "budget", "n_new"), [(2, 500, 100), (2, 450, 50), (4, 300, 0)])
+def test_a_budget_counts_the_whole_cache_and_uses_it(tmp_path, n_cached, budget, n_new):
+    """The cache may even have cost more than the budget. Then no judge is asked."""
+    path, log = tmp_path / "answers.jsonl", Log()
+    ask_judges(make_panel()[:n_cached], range(200), cache=path)
+    options = {"cache": path, "stop_at": 0.9, "budget": budget}
+    run = ask_judges(make_panel(log)[:4], range(200), **options)
+    assert sum(log.calls.values()) == run.counts["asked"].sum() == n_new
+    assert run.asking.calls == run.asking.cost == 200 * n_cached + n_new
+    out = run.asking.outcomes == "out of budget"
+    assert out.any() == (n_new > 0)
+    assert (run.votes.codes[out][:, :n_cached] != NOT_ASKED).all()  # paid for, so used
+    again = ask_judges(make_panel(pytest.fail)[:4], range(200), **options)
+    np.testing.assert_array_equal(again.votes.codes, run.votes.codes)
+    np.testing.assert_array_equal(again.asking.outcomes, run.asking.outcomes)
+    assert again.asking.cost == run.asking.cost
+
+
 # ---------------------------------------------------------------------- invalid options
 
 

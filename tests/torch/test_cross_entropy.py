@@ -119,6 +119,9 @@ def test_what_does_not_fit_is_named():
         SoftCrossEntropy(torch.ones(2))(logits, targets)
     with pytest.raises(IncompatibleError, match=r"`item_weight` must .*got \(4,\)"):
         SoftCrossEntropy()(logits, targets, torch.ones(4))
+    for column in (targets[:, 1], targets[:, 1:2]):  # one class: it was read as one item, or had the loss 0
+        with pytest.raises(IncompatibleError, match="`targets` must"):
+            SoftCrossEntropy()(torch.zeros(column.shape), column)
     with pytest.raises(OptionError, match="`reduction` must"):
         SoftCrossEntropy(reduction="avg")
     with pytest.raises(OptionError, match="`weight` must"):

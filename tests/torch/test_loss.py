@@ -496,6 +496,8 @@ def test_wrong_votes_are_named_and_not_counted():
         (votes[:, :2], r"`votes` must .*\(b, 3\); got \(2, 2\)"),
         (votes.float(), "torch.float32"),
         (votes > 0, "torch.bool"),
+        (votes.numpy(), "`votes` must be a tensor.*ndarray"),
+        (fs.Votes.from_classes(votes.numpy()), "`votes` must be a tensor.*Votes"),
     ]:
         with pytest.raises(VotesError, match=message):
             loss_fn(torch.zeros(2), wrong)

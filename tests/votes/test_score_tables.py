@@ -74,6 +74,11 @@ def test_other_columns_are_left_out_after_a_fit():
     assert read_score_table(frame, fitted=("a", "b")).names == ("a", "b")
 
 
+def test_sources_may_be_called_judge_and_score():
+    frame = pd.DataFrame({"judge": [1, 2], "score": [3, 4]})
+    assert read_score_table(frame, fitted=("judge", "score")).names == ("judge", "score")
+
+
 def test_unknown_and_missing_sources_are_refused():
     with pytest.raises(IncompatibleError, match="'z'"):
         read_score_table(pd.DataFrame({"z": [1]})).matched_to(("a", "b"), 2)
@@ -102,6 +107,9 @@ def test_unknown_and_missing_sources_are_refused():
         ({"id": ["x", "x"], "a": [1, 2]}, "repeat"),
         ({"item": ["x", None], "judge": ["a", "a"], "score": [1, 2]}, "row 1"),
         ({"item": [["x"]], "judge": ["a"], "score": [1]}, "strings or numbers"),
+        ({"answer": ["x", "x"], "judge": ["a", "b"], "score": [1, 2]}, "'item'.*'judge' and 'score'"),
+        ({"answer": [1, 1], "judge": [1, 2], "score": [3, 4]}, "'item'.*'judge' and 'score'"),  # all numbers
+        ({"answer": ["x", "x"], "who": ["a", "b"], "points": [1, 2]}, "item, judge and score"),
     ],
 )
 def test_bad_scores_are_refused(scores, match):

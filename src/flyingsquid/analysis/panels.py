@@ -108,7 +108,7 @@ class PanelReport(Tabular):
         said = []
         if self.preferred:
             prefers = " and ".join(
-                f"{format_value(label)} in order {format_value(order)}" for order, label in self.preferred
+                f"{format_value(label)} in order {order}" for order, label in self.preferred
             )
             said.append(f"Position bias is positive if a judge prefers {prefers}.")
         if self.alpha is not None and not np.isnan(self.alpha.value):

@@ -11,6 +11,7 @@ import click
 from flyingsquid._values import format_count
 from flyingsquid.cli.console import Console, balance_facts, describe_votes
 from flyingsquid.cli.options import VOTES, check_outputs, open_file, reading_options
+from flyingsquid.exceptions import NotFittedError
 from flyingsquid.files import FORMATS, format_of_name, write_votes
 from flyingsquid.files.outputs import output_format
 
@@ -78,6 +79,11 @@ def _inspect_model(path: str, console: Console) -> dict[str, Any]:
     names: tuple[str, ...] = tuple(getattr(found, "source_names_", ()) or getattr(rows, "source_names", ()))
     n_items = getattr(rows, "n_items", getattr(found, "n_items_", None))
     items = "" if n_items is None else f", from {format_count(n_items, 'item')}"
+    stream: dict[str, Any] = {}
+    if hasattr(found, "n_seen_"):  # the window, and the items of the last fit, are parts of the stream
+        n_items = found.n_seen_
+        items = f", after {format_count(n_items, 'item')} of a stream"
+        stream = {"window": found.window_, "status": found.status_}
     shown = "/".join(map(str, classes[:6])) + ("/..." if len(classes) > 6 else "")
     shown = f", classes {shown}" if classes else ""  # a ScoreModel has none
     version = read_version(path)
@@ -85,7 +91,9 @@ def _inspect_model(path: str, console: Console) -> dict[str, Any]:
     sources = f", {format_count(len(names), 'source')}" if names else ""
     console.echo(f"{path}: {kind}{items}{sources}{shown}")
     console.echo(f"Written by FlyingSquid {version}")
-    facts = {
+    if stream:
+        console.echo(f"Labels: {stream['status']}")
+    facts: dict[str, Any] = {
         "kind": kind,
         "path": path,
         "version": version,
@@ -94,14 +102,17 @@ def _inspect_model(path: str, console: Console) -> dict[str, Any]:
     }
     if n_items is not None:
         facts["items"] = n_items
-    return facts | _inspect_sources(found, console)
+    return facts | stream | _inspect_sources(found, console)
 
 
 def _inspect_sources(found: Any, console: Console) -> dict[str, Any]:
     """Show the estimates of a model, if there are any."""
     if not hasattr(found, "summary"):
         return {}
-    table = found.summary()
+    try:
+        table = found.summary()
+    except NotFittedError:  # a stream before its first fit
+        return {}
     diagnostics = getattr(found, "diagnostics_", None)
     facts: dict[str, Any] = {"summary": table.to_dict()}
     if diagnostics is not None and hasattr(diagnostics, "method"):

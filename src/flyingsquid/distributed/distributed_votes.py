@@ -21,7 +21,7 @@ from flyingsquid.moments import ChunkCounts, Moments
 from flyingsquid.votes import ABSTAIN, Votes, as_votes, gold_items
 from flyingsquid.votes.arguments import item_ids, read_keys
 from flyingsquid.votes.codes import Label, read_array, require_same
-from flyingsquid.votes.conventions import is_gold_name
+from flyingsquid.votes.conventions import is_gold_name, is_item_name
 from flyingsquid.votes.encode import Convention, classes_of, encode, plain_number
 from flyingsquid.votes.frames import is_frame, open_table
 from flyingsquid.votes.gold_items import GoldItems, LabeledRows, require_all_found
@@ -213,15 +213,24 @@ def votes(
         _require_columns((*chosen, *kept), present)
         if not chosen:
             raise VotesError("There must be at least one column of votes; got none.")
-        gold = [name for name in chosen if is_gold_name(name)] if columns is None else []
-        if gold:
-            raise VotesError(
-                f"Not all columns are votes: column {format_value(gold[0])} looks like gold labels. Pass the "
-                "columns of votes, or fs.distributed.votes(frame, columns=[...]) if it is one of them.",
-                parameter="columns",
-            )
+        if columns is None:
+            _refuse_other_columns(chosen)
     known = Convention.declared(classes).classes
     return DistributedVotes(parts, chosen, known, tuple(keep))
+
+
+def _refuse_other_columns(names: Iterable[Any]) -> None:
+    """Raise an error for a column whose name shows that it does not hold votes."""
+    for name in names:
+        kind = "gold labels" if is_gold_name(name) else "item identifiers" if is_item_name(name) else None
+        if kind is not None:
+            shown = format_value(name)
+            raise VotesError(
+                f"Not all columns are votes: column {shown} looks like {kind}. Pass "
+                f"fs.distributed.votes(frame, keep=[{shown}]) to keep it next to the labels, or "
+                "columns=[...] if it is a source.",
+                parameter="columns",
+            )
 
 
 def _open_parts(frame: Any) -> Parts | None:
@@ -493,7 +502,7 @@ def find_labels(chunk: Any, reader: Reader) -> Labels:
     if not isinstance(chunk, np.ndarray) and is_frame(chunk):
         table = open_table(chunk)
         by_name = dict(zip(table.columns, table.iter_columns(), strict=True))
-        columns = by_name if reader.columns is None else reader.columns
+        columns = reader.columns or [name for name in by_name if not is_item_name(name)]
         _require_columns(columns, by_name)
         found = {str(name): _labels_of(by_name[name], f"source {str(name)!r}") for name in columns}
     else:
@@ -545,6 +554,12 @@ def labeled_rows(chunk: Any, reader: Reader, item: Any, by_id: Mapping[Any, Any]
     ids = item_ids(chunk, votes)
     if item is not None:
         ids = open_table(chunk)[item].to_list()
+    if ids is None:
+        raise VotesError(
+            "`gold` needs votes with item identifiers on a cluster, such as the index of a Dask dataframe or "
+            "the column in `keep` of flyingsquid.distributed.votes; these votes have none.",
+            parameter="gold",
+        )
     return gold_items.labeled_rows(votes, ids, by_id)
 
 

@@ -41,7 +41,7 @@ class Asking(Tabular):
     n_possible : integer array of shape (n,)
         Number of judges that could have been asked.
     calls : int
-        Number of calls, including retries and calls of earlier runs whose answers were used or lost.
+        Number of calls, including retries and all calls of earlier runs that the cache records.
     cost, full_cost : float
         Cost of these calls, and of one call of every judge about every item.
 
@@ -301,29 +301,18 @@ class AdaptiveCalls:
         record: Callable[[int, int], None] | None = None,
     ) -> None:
         self._planner, self._kept, self._record = planner, kept, record
-        self._n_recorded = n_recorded
         self.used: dict[Cell, Answer] = {}
         shape = planner.available.shape
         self.n_calls = np.zeros(shape[1], np.int64)
+        for (judge, _), n in n_recorded.items():
+            self.n_calls[judge] += n
         self._codes = np.full(shape, NOT_ASKED, smallest_dtype(len(planner.classes)))
         self._answers: dict[Cell, Answer] = {}
         self._rounds = self._plan()
-        # Attempts whose answers are lost or requested again count as spent from the start, other attempts
-        # when their answers are used. This reproduces the decisions of the earlier run.
-        self._n_unused = np.zeros(shape[1], np.int64)
-        for cell, n in n_recorded.items():
-            self.n_calls[cell[0]] += n
-            if cell in kept:
-                self._n_unused[cell[0]] += n
 
     def report(self) -> Asking:
         """Return the report of a run that has ended."""
-        return make_report(self._planner, self._codes, self._n_used)
-
-    @property
-    def _n_used(self) -> NDArray[np.int64]:
-        """Attempts of each judge, except those whose cached answers were not used, shape (m,)."""
-        return np.asarray(self.n_calls - self._n_unused)
+        return make_report(self._planner, self._codes, self.n_calls)
 
     @property
     def _cost(self) -> float:
@@ -345,8 +334,10 @@ class AdaptiveCalls:
         return next(self._rounds, [])
 
     def _plan(self) -> Iterator[list[Cell]]:
-        budget, costs = self._planner.budget, self._planner.costs
-        for cells in self._planner.rounds(self._codes, lambda: budget - float(self._n_used @ costs)):
+        is_cached = np.zeros(self._codes.shape, np.bool_)
+        for judge, item in self._kept:
+            is_cached[item, judge] = True
+        for cells in self._planner.rounds(self._codes, lambda: self._planner.budget - self._cost, is_cached):
             yield from self._ask(cells)
 
     def _ask(self, cells: list[Cell]) -> Iterator[list[Cell]]:
@@ -354,7 +345,6 @@ class AdaptiveCalls:
         for cell in cells:
             if cell in self._kept:
                 self.used[cell] = self._kept[cell]
-                self._n_unused[cell[0]] -= self._n_recorded.get(cell, 0)
                 self._take(cell, self._kept[cell])
         new = [cell for cell in cells if cell not in self._kept]
         costs = self._planner.costs[[judge for judge, _ in new]]

@@ -162,7 +162,9 @@ class Planner:
         items, judges = np.nonzero(self.available[self._pilot])
         return list(zip(judges.tolist(), self._pilot[items].tolist(), strict=True))
 
-    def rounds(self, codes: Codes, room: Callable[[], float]) -> Iterator[list[tuple[int, int]]]:
+    def rounds(
+        self, codes: Codes, room: Callable[[], float], is_cached: Mask | None = None
+    ) -> Iterator[list[tuple[int, int]]]:
         """Yield the calls of each round: those of the pilot, then at most one for each open item.
 
         Parameters
@@ -171,8 +173,11 @@ class Planner:
             The votes so far; :data:`NOT_ASKED` for judges that were not asked. The caller adds the answers of
             a round before the next one.
         room : callable
-            Returns the remaining budget.
+            Returns the remaining budget, negative if the cache cost more.
+        is_cached : mask of shape (n, m), optional
+            Calls whose answers are in the cache, which do not need the budget.
         """
+        self._is_cached = np.zeros(codes.shape, np.bool_) if is_cached is None else is_cached
         yield self.pilot_cells()
         self._start(codes)
         n_asked = -1
@@ -204,8 +209,7 @@ class Planner:
         to_ask = (codes == NOT_ASKED) & self.available
         self._stop_items(to_ask, has_votes=np.asarray((codes >= 0).any(axis=1)))
         is_open = self._open_items()
-        can_ask = to_ask[is_open] & (self.costs <= room)
-        self.outcomes[is_open[~can_ask.any(axis=1)]] = _OUT_OF_BUDGET
+        can_ask = to_ask[is_open] & (self._is_cached[is_open] | (self.costs <= room))
         judges, values = choose_judges(
             self.posterior[is_open],
             self._model.tables,

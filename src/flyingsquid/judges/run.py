@@ -135,8 +135,9 @@ def ask_judges(
         item, unless they have fewer than 20 votes in the pilot. Default: ask every judge about every item,
         unless there is a ``budget``.
     budget : float, optional
-        The highest number of calls, or the highest cost if there are ``costs``; retries count, and so do the
-        calls that ``cache`` records. Judges are asked adaptively, and most valuable calls first.
+        The highest number of calls, or the highest cost if there are ``costs``; retries count, and so do all
+        calls that ``cache`` records for these judges and items, whose answers are used regardless. Judges are
+        asked adaptively, and most valuable calls first.
     costs : mapping from str to float, optional
         Cost of one call for the name of each judge. Default: 1.
     pilot : int, optional

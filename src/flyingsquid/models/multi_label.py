@@ -257,21 +257,22 @@ class MultiLabelModel(Estimator):
     def summary(self) -> Table:
         """Return one row per label: its model, sources, votes, how often it applies, and a verdict.
 
-        ``applies`` is the share of items with the label, as given to the model or estimated. ``accuracy`` is
-        the share of correct votes on the label, over all sources.
+        ``applies`` is the share of items with the label, as given to the model or estimated, with its 95%
+        interval. ``accuracy`` is the share of correct votes on the label, over all sources.
         """
         self._require_fitted()
         models, failures = self._fitted
-        columns = ("label", "model", "sources", "votes", "applies", "accuracy", "verdict")
+        applies = ("applies", "applies_low", "applies_high")
+        columns = ("label", "model", "sources", "votes", *applies, "accuracy", "verdict")
         return Table(
             columns,
             tuple(_summary_row(label, model, failures.get(label)) for label, model in models.items()),
             title=format_count(len(models), "label"),
             footnotes=(
-                "applies: share of items, as given to the model or estimated",
+                "applies: share of items, as given to the model or estimated, with its 95% interval",
                 "accuracy: how often a vote is right, over all sources of the label",
             ),
-            formats=("", "", "", ",.10g", ".1%", ".1%", ""),
+            formats=("", "", "", ",.10g", ".1%", ".1%", ".1%", ".1%", ""),
         )
 
     def save(self, path: str | os.PathLike[str]) -> None:
@@ -395,6 +396,8 @@ def _summary_row(label: Label, model: Any, failure: str | None) -> tuple[Scalar,
     judged = [(v, a) for v, a in zip(votes, right, strict=True) if a is not None]
     accuracy = sum(v * a for v, a in judged) / sum(v for v, _ in judged) if judged else None
     balance = getattr(model, "class_balance_", None)
+    interval = getattr(model, "class_balance_interval_", None)
+    low, high = (None, None) if interval is None or np.isnan(interval[1]).any() else interval[1].tolist()
     verdict = getattr(getattr(model, "diagnostics_", None), "verdict", "")
     if failure is not None:
         verdict = f"Majority vote. {failure}"
@@ -404,6 +407,8 @@ def _summary_row(label: Label, model: Any, failure: str | None) -> tuple[Scalar,
         len(votes),
         sum(votes),
         None if balance is None else float(balance[1]),
+        low,
+        high,
         accuracy,
         str(verdict),
     )

@@ -287,7 +287,7 @@ def _entry(study: Study, model: Any, item: ContestedItem, record: Any) -> str:
     identity = None if ids is None else str(ids[item.item])
     name = f"item {item.item:,}" if identity is None else shorten(identity, 40)
     probability = item.probabilities[study.votes.classes.index(item.label)]
-    verdict = f"<bdi>{escape_name(as_scalar(item.label), 24)}</bdi> · {probability:.2f}"
+    verdict = f"<bdi>{escape_name(as_scalar(item.label), 24)}</bdi> ·&nbsp;{probability:.2f}"
     if item.gold is not None and item.gold != item.label:
         gold = escape_name(as_scalar(item.gold), 24)
         verdict += f' <span class="wrong">gold: <bdi>{gold}</bdi></span>'

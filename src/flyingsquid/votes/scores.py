@@ -343,6 +343,9 @@ def _source(names: Names, j: int) -> str:
 # ---------------------------------------------------------------------- arrays and tables of scores
 
 SCORE_NAMES = frozenset({"score", "rating", "value", "points", "grade"})
+_TABLE_ADVICE = (
+    " Leave out columns without scores. If each row is one score, name its columns item, judge and score."
+)
 REPEAT_NAMES = frozenset({"repeat", "repetition", "run", "sample", "call", "attempt", "trial"})
 # Products of four larger numbers overflow when they are added.
 LARGEST_SCORE = 1e60
@@ -434,9 +437,9 @@ def read_score_table(
     return Scores(values, read_names(names, values.shape[1]))
 
 
-def _finite_floats(array: NDArray[Any], locate: Any) -> NDArray[np.float64]:
+def _finite_floats(array: NDArray[Any], locate: Any, advice: str = "") -> NDArray[np.float64]:
     """Return finite floats of the same shape, NaN for missing scores."""
-    values = np.array(score_array(array, locate), np.float64)
+    values = np.array(score_array(array, locate, advice), np.float64)
     wrong = ~(np.abs(values) <= LARGEST_SCORE) & ~np.isnan(values)
     if wrong.any():
         at = tuple(int(k) for k in np.argwhere(wrong)[0])
@@ -538,8 +541,8 @@ def _columns_of(scores: Any) -> tuple[dict[str, Any], NDArray[Any] | None]:
 
 
 def _read_table(columns: dict[str, Any], index: NDArray[Any] | None, fitted: Sequence[str] | None) -> Scores:
-    long = _find_long(list(columns))
-    if long is not None and not set(columns) <= set(fitted or ()):
+    long = None if set(columns) <= set(fitted or ()) else _find_long(list(columns))
+    if long is not None:
         return _read_long(columns, *long)
     item, chosen = _split_columns(columns, fitted or ())
     if fitted is not None and set(fitted) & set(chosen):
@@ -590,7 +593,7 @@ def _parse(cells: Any, name: str) -> NDArray[np.float64]:
     if not isinstance(cells, np.ndarray):
         array = np.empty(len(cells), object)
         array[:] = [_parsed(cell) for cell in cells]
-    return _finite_floats(array, lambda at: f"row {at[0]}, column {format_value(name)}")
+    return _finite_floats(array, lambda at: f"row {at[0]}, column {format_value(name)}", _TABLE_ADVICE)
 
 
 def _parsed(cell: Any) -> Any:
@@ -603,9 +606,18 @@ def _parsed(cell: Any) -> Any:
 
 
 def _find_long(names: list[str]) -> tuple[str, str, str, str | None] | None:
-    """Return the columns of items, sources, scores and repeats, if there are the first three."""
+    """Return the columns of items, sources, scores and repeats, or None if the table is not in long form."""
     item, source, score, repeat = find_roles(names, (ITEM_NAMES, SOURCE_NAMES, SCORE_NAMES, REPEAT_NAMES))
-    return None if item is None or source is None or score is None else (item, source, score, repeat)
+    if source is None or score is None:
+        return None
+    if item is None:
+        raise VotesError(
+            f"`scores` must have a column of items, such as 'item', next to the columns "
+            f"{format_value(source)} and {format_value(score)}; got only {format_list(names)}. Rename the "
+            "column of items, or these two columns if each of them has the scores of one judge.",
+            parameter="scores",
+        )
+    return item, source, score, repeat
 
 
 def _read_long(columns: dict[str, Any], item: str, source: str, score: str, repeat: str | None) -> Scores:
