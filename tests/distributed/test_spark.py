@@ -177,7 +177,7 @@ def test_labeling_functions_over_a_frame(spark):
 
 
 def test_bad_votes_are_named(spark, codes):
-    frame = spark.createDataFrame(table_of(codes, id=[f"item {i}" for i in range(len(codes))]))
+    frame = spark.createDataFrame(table_of(codes, serial=[f"item {i}" for i in range(len(codes))]))
     with pytest.raises(fs.exceptions.VotesError, match=r"olumn '\w+': .*columns="):
         fs.Moments.of(frame)
     with pytest.raises(fs.exceptions.VotesError, match=r"partition \d.*: row \d+.*got [01] "):
@@ -188,7 +188,7 @@ def test_bad_votes_are_named(spark, codes):
         distributed.votes(frame.rdd)
     with pytest.raises(fs.exceptions.OptionError, match=r"`keep` must .*'p_0'"):
         fs.LabelModel().fit(codes).predict_proba(
-            distributed.votes(frame.withColumnRenamed("id", "p_0"), keep=["p_0"])
+            distributed.votes(frame.withColumnRenamed("serial", "p_0"), keep=["p_0"])
         )
 
 
