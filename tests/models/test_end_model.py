@@ -19,7 +19,7 @@ from sklearn.preprocessing import StandardScaler
 from sklearn.svm import LinearSVC
 
 import flyingsquid as fs
-from flyingsquid.exceptions import IncompatibleError, OptionError, VotesError
+from flyingsquid.exceptions import FlyingSquidError, IncompatibleError, OptionError, VotesError
 from tests.support.errors import mentions
 
 
@@ -288,7 +288,7 @@ def test_rows_in_another_order_than_votes_of_a_numbered_table_are_refused():
     model = fs.WeaklySupervisedClassifier(LogisticRegression())
     model.fit(X, votes)
     model.fit(X[5:], votes[5:])
-    with pytest.raises(IncompatibleError, match="order of the items"):
+    with pytest.raises(FlyingSquidError, match="`X`"):
         model.fit(X[::-1], votes)
 
 

@@ -96,7 +96,7 @@ def leave_one_out(
     (0, True)
     """
     read = _read(model, votes, gold)
-    gold = join_by_item(gold, item_ids(votes, read), read.n_items, "gold")
+    gold = join_by_item(gold, item_ids(votes, read, gold), read.n_items, "gold")
     y = join_labels(y, votes, read)
     truth = None if y is None else read_task_gold(y, read.classes, (read.n_items, 1), "y")[:, 0]
     whole = model.predict_proba(read)
@@ -194,7 +194,7 @@ def learning_curve(
     """
     rng = read_random_state(random_state)
     read = _read(model, votes, gold)
-    gold = join_by_item(gold, item_ids(votes, read), read.n_items, "gold")
+    gold = join_by_item(gold, item_ids(votes, read, gold), read.n_items, "gold")
     chosen = _sizes(read.n_items, sizes)
     repeats = read_integer("repeats", repeats, 1, _MOST_REPEATS)
     labeled = np.sort(rng.permutation(read.n_items)[:_MOST_LABELED])
@@ -442,7 +442,7 @@ def labels_saved(
     from sklearn.pipeline import make_pipeline
     from sklearn.preprocessing import MaxAbsScaler
 
-    from flyingsquid.models.end_model import WeaklySupervisedClassifier, select_rows
+    from flyingsquid.models.end_model import WeaklySupervisedClassifier, require_item_order, select_rows
 
     rng = read_random_state(random_state)
     if model is None:
@@ -452,7 +452,8 @@ def labels_saved(
         raise OptionError(
             "`model` must be for one task and must not be a model of sequences.", parameter="model"
         )
-    joined = join_by_item(gold, item_ids(votes, read), read.n_items, "gold")
+    require_item_order(X, votes, read, "X")
+    joined = join_by_item(gold, item_ids(votes, read, gold), read.n_items, "gold")
     truth = read_items(model, read, joined, name="gold").gold
     if truth is None:
         raise OptionError("`gold` must be gold labels; got None.", parameter="gold")

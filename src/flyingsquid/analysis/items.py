@@ -12,7 +12,7 @@ from flyingsquid._values import read_integer
 from flyingsquid.exceptions import OptionError, VotesError
 from flyingsquid.inference import vote_shares
 from flyingsquid.votes import Votes, as_votes
-from flyingsquid.votes.arguments import join_labels, read_task_gold
+from flyingsquid.votes.arguments import in_item_order, join_labels, read_task_gold
 from flyingsquid.votes.decisions import winners
 
 Array = NDArray[np.float64]
@@ -81,7 +81,7 @@ def read_items(
     shares = vote_shares(part.codes, part.n_classes)[:, 0]
     if model is None:
         return Items(part, tasks[chosen], shares, shares, gold)
-    options = {} if features is None else {"features": features}
+    options = {} if features is None else {"features": in_item_order(features, votes, read, "features")}
     posterior = np.asarray(model.predict_proba(read, **options), np.float64)
     if posterior.ndim == 3:
         posterior = posterior[:, chosen]

@@ -276,12 +276,12 @@ def estimate_rate(
     if model is None:
         raise OptionError("`model` must be a fitted label model; got None.", parameter="model")
     read, tasks = read_votes(model, votes)
-    ids = item_ids(votes, read)
     if cross_fit and len(tasks) > 1:
         raise OptionError(
             "`cross_fit` must be None or 0 for a model of several tasks.", parameter="cross_fit"
         )
-    items = read_items(model, read, join_by_item(gold, ids, read.n_items, "gold"), task=task, name="gold")
+    gold = join_by_item(gold, item_ids(votes, read, gold), read.n_items, "gold")
+    items = read_items(model, read, gold, task=task, name="gold")
     truth = items.gold
     if truth is None:
         raise OptionError("`gold` must be gold labels; got None.", parameter="gold")
@@ -290,7 +290,7 @@ def estimate_rate(
             f"`gold` must have at least {MIN_GOLD} gold labels; got {np.count_nonzero(truth >= 0)}.",
             parameter="gold",
         )
-    groups = _read_groups(by, ids, read.n_items)
+    groups = _read_groups(by, item_ids(votes, read, by), read.n_items)
     posteriors, part = _predict(model, items, truth, cross_fit)
     rates: list[Rate] = []
     for group, members in groups:

@@ -196,7 +196,7 @@ def suggest_items(
     ids = item_ids(votes, read)
     is_labeled = np.zeros(read.n_items, bool)
     if labeled is not None:
-        joined = join_by_item(labeled, ids, read.n_items, "labeled")
+        joined = join_by_item(labeled, item_ids(votes, read, labeled), read.n_items, "labeled")
         is_labeled = read_gold(joined, read.classes, read.n_items, "labeled") >= 0
     free = np.flatnonzero(~is_labeled)
     n = min(n, len(free))

@@ -36,7 +36,15 @@ from flyingsquid.files.outputs import (
 from flyingsquid.files.state import encode_labels
 from flyingsquid.files.vote_files import VoteChunk, VoteFile, join_chunks
 from flyingsquid.votes import Votes
-from flyingsquid.votes.arguments import in_item_order, join_labels, read_gold
+from flyingsquid.votes.arguments import (
+    Items,
+    in_item_order,
+    index_of,
+    item_ids,
+    join_by_item,
+    join_labels,
+    read_gold,
+)
 from flyingsquid.votes.codes import ABSTAIN, Label, is_sparse, marked_cells, stack_codes
 from flyingsquid.votes.conventions import is_item_name
 from flyingsquid.votes.decisions import is_tied
@@ -123,9 +131,15 @@ def write_votes(
     if found in TOOLS:
         parts = list(every)
         all_items = parts[0] if len(parts) == 1 else join_chunks(parts)
-        if isinstance(votes, Votes):
-            data = in_item_order(data, votes, votes, "data")
-            probabilities = in_item_order(probabilities, votes, votes, "probabilities")
+        items = (
+            Items(all_items.votes.n_items)
+            if all_items.ids is None
+            else Items.of(list_of_values(all_items.ids))
+        )
+        if isinstance(data, Mapping):
+            data = join_by_item(data, item_ids(votes, items), items.n_items, "data")
+        data = in_item_order(data, votes, items, "data")
+        probabilities = in_item_order(probabilities, votes, items, "probabilities")
         text = export_text(found, all_items, data, probabilities, part)
         with output(path, overwrite=overwrite) as file:
             text_file(file).write(text)
@@ -164,14 +178,16 @@ def _chunks(votes: Any, ids: ArrayLike | None, gold: ArrayLike | None) -> Iterat
                 )
         yield from votes
         return
-    known = votes.items if ids is None else np.asarray(ids)
+    known = votes.items if ids is None else np.asarray(join_labels(ids, votes, votes, "ids"))
     if known is not None and known.shape != (votes.n_items,):
         raise OptionError(
             f"`ids` must have the shape ({votes.n_items},); got {known.shape}.", parameter="ids"
         )
     codes = None
     if gold is not None:
-        codes = read_gold(join_labels(gold, votes, votes, "gold"), votes.classes, votes.n_items, "gold")
+        is_numbered = index_of(gold) == list(range(votes.n_items))  # as a column of the table with the ids
+        items = votes if known is None or is_numbered else Items.of(known.tolist())
+        codes = read_gold(join_labels(gold, votes, items, "gold"), votes.classes, votes.n_items, "gold")
     yield VoteChunk(votes, known, codes)
 
 
@@ -445,7 +461,11 @@ class LabelWriter:
         table = self._table
         if table is None:
             raise VoteFileError("Labels must be written inside a `with` block.", path=str(self.path))
-        codes, shares, counts = np.asarray(labels), np.asarray(probabilities), np.asarray(n_votes)
+        given = {"labels": labels, "probabilities": probabilities, "n_votes": n_votes}
+        if any(index_of(values) is not None for values in given.values()):
+            items = Items.of(list_of_values(ids))
+            given = {name: in_item_order(values, None, items, name) for name, values in given.items()}
+        codes, shares, counts = map(np.asarray, given.values())
         n, n_classes = len(ids), len(self.classes)
         if codes.shape != (n,) or codes.dtype.kind not in "iu":
             raise OptionError(

@@ -23,6 +23,7 @@ from flyingsquid.judges.calls import Calls, Clock, OnError
 from flyingsquid.judges.judge import Answer, Judge, with_classes
 from flyingsquid.judges.planner import Planner
 from flyingsquid.votes import Votes
+from flyingsquid.votes.arguments import Items, item_ids, join_labels
 from flyingsquid.votes.codes import NOT_ASKED, REASONS, Label, read_names, smallest_dtype
 from flyingsquid.votes.encode import as_column
 from flyingsquid.votes.frames import is_frame, is_lazy
@@ -180,11 +181,14 @@ def ask_judges(
     panel, labels = with_classes(_read_judges(judges), classes)
     reasons = _read_options(concurrency, on_error, ask_again)
     found = _read_items(items)
-    names = _read_ids(ids, len(found))
+    names = _read_ids(join_labels(ids, items, Items(len(found)), "ids"), len(found))
     planner, adaptive = None, None
     if stop_at is not None or budget is not None:
         available = np.ones((len(found), len(panel)), np.bool_)
-        known = None if gold is None else read_gold_codes(gold, names, labels, len(found), "gold")
+        named = Items(len(found)) if names is None else Items.of(names)
+        known = None
+        if gold is not None:
+            known = read_gold_codes(gold, item_ids(items, named, gold), labels, len(found), "gold")
         planner = Planner(
             labels,
             tuple(judge.name for judge in panel),

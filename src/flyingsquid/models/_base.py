@@ -303,7 +303,7 @@ class VoteEstimator(VoteReader):
                 else:
                     read, own = self.read_votes(chunk), None
                     if parts is not None:  # features are in the order of rows
-                        read, own = replace(read, items=None), parts.next(read.n_items)
+                        read, own = replace(read, items=None), parts.next(chunk, read)
                     answer = self.predict_proba(read, features=own, dtype=dtype)
             yield answer
         if parts is not None:

@@ -19,8 +19,8 @@ from flyingsquid.exceptions import IncompatibleError, OptionError, VotesError
 from flyingsquid.models._estimator import not_fitted
 from flyingsquid.models.label_model import LabelModel
 from flyingsquid.solvers.data import join_gold
-from flyingsquid.votes import as_votes
-from flyingsquid.votes.arguments import is_shuffled, item_ids
+from flyingsquid.votes import Votes, as_votes
+from flyingsquid.votes.arguments import in_item_order, index_of
 from flyingsquid.votes.tallies import has_votes
 
 
@@ -367,17 +367,12 @@ def to_training_set(
         raise IncompatibleError(
             f"`votes` must have one row per row of `proba` ({len(labels)}); got {read.n_items}."
         )
-    ids = None if read is None else item_ids(votes, read)
-    for name, table in (("X", X), ("proba", proba)):
-        if (
-            ids is None
-            and read is not None
-            and _index_of(table) is not None
-            and is_shuffled(table, votes, read)
-        ):
-            raise _order_error(name, "range(len(votes))")
-        _require_order(table, ids, name)
-    _require_order(X, _index_of(proba))
+    if read is not None:
+        require_item_order(X, votes, read, "X")
+        require_item_order(proba, votes, read, "proba")
+    keys, index = index_of(X), index_of(proba)
+    if keys is not None and index is not None and keys != index and set(keys) == set(index):
+        raise _order_error("X", "proba.index")
     names = np.arange(labels.shape[1]) if classes is None else np.asarray(classes)
     if names.shape != (labels.shape[1],):
         raise IncompatibleError(
@@ -406,12 +401,10 @@ def to_training_set(
     return TrainingSet(select_rows(X, rows), labels[rows], rows, names)
 
 
-def _require_order(table: Any, ids: list[Any] | None, name: str = "X") -> None:
-    """Raise an error if the index of a pandas table has the identifiers of the items in another order."""
-    keys = _index_of(table)
-    if ids is None or keys is None or keys == ids or len(set(keys)) < len(keys) or set(keys) != set(ids):
-        return
-    raise _order_error(name, "votes.items")
+def require_item_order(table: Any, votes: Any, read: Votes, name: str) -> None:
+    """Raise an error if a table has the items of ``votes``, ``read`` after reading, in another order."""
+    if in_item_order(table, votes, read, name) is not table:
+        raise _order_error(name, "votes.items")
 
 
 def _order_error(name: str, order: str) -> IncompatibleError:
@@ -419,10 +412,6 @@ def _order_error(name: str, order: str) -> IncompatibleError:
         f"`{name}` must have its rows in the order of the items of the votes; its index has them in another "
         f"order. Pass {name}.loc[{order}]."
     )
-
-
-def _index_of(table: Any) -> list[Any] | None:
-    return table.index.tolist() if hasattr(table, "index") and hasattr(table, "reindex") else None
 
 
 def select_rows(X: Any, rows: NDArray[np.intp]) -> Any:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
 from typing import Any, Protocol
 
 import numpy as np
@@ -83,18 +84,39 @@ class HasItems(Protocol):
     def items(self) -> NDArray[Any] | None: ...
 
 
+@dataclass(frozen=True, slots=True)
+class Items:
+    """Items with identifiers, or None, that are not votes."""
+
+    n_items: int
+    items: NDArray[Any] | None = None
+
+    @classmethod
+    def of(cls, ids: Sequence[Any]) -> Items:
+        """Return items with these identifiers."""
+        items = np.empty(len(ids), object)
+        items[:] = ids
+        return cls(len(ids), items)
+
+
 def item_ids(votes: Any, read: HasItems, values: Any = None) -> list[Any] | None:
     """Return the identifiers of items: those of Votes, or the index of a pandas table; None if absent.
 
-    ``read`` are the same votes after reading. A pandas Series of ``values`` is aligned with the index of a
-    pandas table, as in pandas, even if a column of the table identifies the items.
+    ``read`` are the same votes after reading. A pandas Series or table of ``values`` is aligned with the
+    index of a pandas table, as in pandas, even if a column of the table identifies the items.
     """
-    has_index = nw.dependencies.is_pandas_dataframe(votes) and len(votes) == read.n_items  # not in long form
-    index = votes.index.tolist() if has_index else None
-    by_index = index is not None and nw.dependencies.is_pandas_series(values)
-    if read.items is None or (by_index and set(values.index.tolist()) <= set(index or ())):
+    index, keys = index_of(votes), index_of(values)
+    if index is not None and len(index) != read.n_items:
+        index = None  # in long form
+    if read.items is None or (index is not None and keys is not None and set(keys) <= set(index)):
         return index
     return list(read.items.tolist())
+
+
+def index_of(values: Any) -> list[Any] | None:
+    """Return the index of a pandas Series or table, None for other values."""
+    is_indexed = nw.dependencies.is_pandas_series(values) or nw.dependencies.is_pandas_dataframe(values)
+    return values.index.tolist() if is_indexed else None
 
 
 def join_by_item(values: Any, ids: Sequence[Any] | None, n_items: int, what: str) -> Any:
@@ -173,28 +195,51 @@ def is_shuffled(values: Any, votes: Any, read: HasItems) -> bool:
     return keys != list(numbers) and set(keys) == set(numbers)
 
 
-def in_item_order(table: Any, votes: Any, read: Votes, what: str) -> Any:
+def in_item_order(table: Any, votes: Any, read: HasItems, what: str) -> Any:
     """Return a pandas table or Series in the order of the items if its index holds their identifiers.
 
     ``read`` are the ``votes`` after reading. Other values are returned unchanged, and so is a table that is
     numbered from 0, unless the identifiers are such numbers, too: then they are joined, because the votes are
     shuffled or filtered rows of a numbered table.
+
+    Raises
+    ------
+    VotesError
+        If an index does not match, or if a column of the table has the identifiers in another order.
     """
-    if not nw.dependencies.is_pandas_dataframe(table) and not nw.dependencies.is_pandas_series(table):
+    keys = index_of(table)
+    if keys is None and not nw.dependencies.is_into_dataframe(table):
         return table
-    ids, keys = item_ids(votes, read), table.index.tolist()
-    if keys == ids or (ids is None and not is_shuffled(table, votes, read)):
-        return table
-    is_numbered = keys == list(range(len(keys)))
-    is_joined = ids is not None and set(ids) <= set(keys) and len(set(keys)) == len(keys)
-    if is_joined and not (is_numbered and len(set(ids or ())) < read.n_items):
-        return table.reindex(ids)
-    if is_numbered:
-        return table
-    raise VotesError(
-        f"The index of `{what}` must contain each item identifier of `votes` once, or be numbered from 0.",
-        parameter=what,
-    )
+    ids = item_ids(votes, read, table)
+    if keys is not None and keys != ids and (ids is not None or is_shuffled(table, votes, read)):
+        is_numbered = keys == list(range(len(keys)))
+        is_joined = ids is not None and set(ids) <= set(keys) and len(set(keys)) == len(keys)
+        if is_joined and not (is_numbered and len(set(ids or ())) < read.n_items):
+            table = table.reindex(ids)
+        elif not is_numbered:
+            raise VotesError(
+                f"The index of `{what}` must contain each item identifier of `votes` once, or be numbered "
+                "from 0.",
+                parameter=what,
+            )
+    _require_ordered_columns(table, read, what)
+    return table
+
+
+def _require_ordered_columns(table: Any, read: HasItems, what: str) -> None:
+    """Raise an error if a column of a table has the identifiers of the items in another order."""
+    ids = None if read.items is None else read.items.tolist()
+    if ids is None or not nw.dependencies.is_into_dataframe(table) or set(ids) == set(range(len(ids))):
+        return  # a column of the numbers from 0 may also be a rank
+    frame = nw.from_native(table, eager_only=True)
+    for name in frame.columns if len(frame) == len(ids) else ():
+        column = frame.get_column(name)
+        if type(column[0]) is type(ids[0]) and column.to_list() != ids and set(column.to_list()) == set(ids):
+            raise VotesError(
+                f"`{what}` must have its rows in the order of the items of `votes`; its column "
+                f"{format_value(name)} has the identifiers in another order.",
+                parameter=what,
+            )
 
 
 def read_keys(values: Any, what: str) -> dict[Any, Any] | None:
@@ -293,6 +338,14 @@ def read_lengths(lengths: Any, n_rows: int, votes: Any = None) -> NDArray[np.int
     """
     if lengths is None:
         return np.array([n_rows], np.intp) if _count_levels(votes) < 2 else _lengths_of_index(votes.index)
+    keys = index_of(lengths)
+    names = list(dict.fromkeys(votes.index.droplevel(-1))) if keys and _count_levels(votes) > 1 else keys
+    if keys != names and set(keys or ()) == set(names or ()):
+        raise VotesError(
+            "`lengths` must be in the order of the sequences of `votes`; its index has them in another "
+            "order. Pass groupby(..., sort=False).size().",
+            parameter="lengths",
+        )
     given = read_array(lengths, "lengths", "a list of integers")
     if given.ndim != 1 or not given.size:
         raise VotesError(

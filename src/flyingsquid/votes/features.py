@@ -12,6 +12,7 @@ from scipy.sparse import csr_array, issparse, vstack
 
 from flyingsquid._values import format_count, format_list
 from flyingsquid.exceptions import IncompatibleError, VotesError
+from flyingsquid.votes.arguments import HasItems, in_item_order, index_of, item_ids
 from flyingsquid.votes.frames import float_columns, is_frame, is_lazy
 from flyingsquid.votes.reading import VoteChunks, is_empty
 from flyingsquid.votes.votes import Votes
@@ -305,8 +306,9 @@ class FeatureParts:
 
     Examples
     --------
+    >>> from flyingsquid.votes.arguments import Items
     >>> parts = FeatureParts(np.arange(6).reshape(3, 2))
-    >>> parts.next(2).tolist(), parts.next(1).tolist()
+    >>> parts.next(None, Items(2)).tolist(), parts.next(None, Items(1)).tolist()
     ([[0, 1], [2, 3]], [[4, 5]])
     >>> parts.finish()
     """
@@ -323,8 +325,9 @@ class FeatureParts:
         self._parts: Iterator[Any] = iter(()) if is_matrix else iter(features)
         self._start = 0
 
-    def next(self, n_items: int) -> Any:
-        """Return the features of the next chunk, which has ``n_items`` items."""
+    def next(self, chunk: Any, read: HasItems) -> Any:
+        """Return the features of the next chunk, which is ``read`` after reading."""
+        n_items = read.n_items
         if self._matrix is None:
             found = next((part for part in self._parts if not is_empty(part)), None)
         else:
@@ -333,7 +336,25 @@ class FeatureParts:
             self._start += n_items
         if found is None or is_empty(found):
             raise VotesError("`features` must have a row for each item of all chunks.", parameter="features")
-        return found
+        if index_of(found) is None:
+            return found
+        if self._matrix is None:
+            found = in_item_order(found, chunk, read, "features")
+        else:
+            self._require_order(index_of(found), item_ids(chunk, read))
+        return found.reset_index(drop=True)
+
+    def _require_order(self, keys: Any, ids: list[Any] | None) -> None:
+        """Raise an error if the index of the next rows shows that they are of other items."""
+        if ids is None or keys in (ids, None) or ids == list(range(len(ids))):
+            return
+        every = range(self._matrix.shape[0])  # type: ignore[union-attr]
+        if keys != list(every[self._start - len(keys) : self._start]) or set(ids) <= set(every):
+            raise VotesError(
+                "`features` must have its rows in the order of the chunks; its index has the identifiers in "
+                "another order.",
+                parameter="features",
+            )
 
     def finish(self) -> None:
         """Raise VotesError if there are features after the last chunk."""
@@ -365,9 +386,9 @@ class FeatureCollector:
 
     def collect(self, chunks: VoteChunks) -> Iterator[Votes]:
         """Yield the chunks, and keep a sample of their items."""
-        for votes in chunks:
+        for chunk, votes in chunks._pairs():
             n = votes.n_items
-            read = Features.read(self._parts.next(n), n)
+            read = Features.read(self._parts.next(chunk, votes), n)
             own = FeatureItems(votes, read, n_seen=n).sample()
             self._found = own if self._found is None else (self._found + own).sample()
             yield votes

@@ -6,7 +6,7 @@ Chunks, clusters and streams do not keep votes. Gold labels are few, so the vote
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -160,8 +160,9 @@ class GoldCollector:
     def collect(self, chunks: VoteChunks) -> Iterator[Votes]:
         """Yield the chunks, and keep the votes on items with gold labels."""
         for raw, votes in chunks._pairs():
-            self._add(votes, item_ids(raw, votes))
-            yield votes
+            ids = item_ids(raw, votes)
+            self._add(votes, ids)
+            yield votes if ids is None else replace(votes, items=np.array(ids, object))
 
     def _add(self, votes: Votes, ids: Sequence[Any] | None) -> None:
         n = votes.n_items
