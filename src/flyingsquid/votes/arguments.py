@@ -115,6 +115,8 @@ def item_ids(votes: Any, read: HasItems, values: Any = None) -> list[Any] | None
 
 def index_of(values: Any) -> list[Any] | None:
     """Return the index of a pandas Series or table, None for other values."""
+    if values is None or isinstance(values, (np.ndarray, list, tuple)):
+        return None  # without importing narwhals
     is_indexed = nw.dependencies.is_pandas_series(values) or nw.dependencies.is_pandas_dataframe(values)
     return values.index.tolist() if is_indexed else None
 
